@@ -195,34 +195,34 @@ def page(found):
                      "1 KB in batches of 256, samples/s", "index, members/s"]]
                    + [[str(r["threads"]), cell(r, "resized"), cell(r, "torch"), f"{r['resized'] / r['torch']:.1f} ×", cell(r, "whole"), cell(r, "small"),
                        cell(r, "index")] for r in rows])
-    fed = table([["threads or workers", "tarn, images/s", "GPU idle", "the loader says it waits for", "`DataLoader`, images/s", "GPU idle", "tarn is"]]
+    fed = table([["threads or workers", "tarn, images/s", "GPU idle", "loader's bottleneck", "`DataLoader`, images/s", "GPU idle", "tarn is"]]
                 + [[str(r["threads"]), f"{r['tarn']['images']:,.0f}", f"{r['tarn']['idle']:.0%}", r["slow"], f"{r['torch']['images']:,.0f}",
                     f"{r['torch']['idle']:.0%}", f"{r['tarn']['images'] / r['torch']['images']:.1f} ×"] for r in found["fed"]])
-    return f"""# Past two cores
+    return f"""# More than two cores
 
-Written by `bench/scaling.py` of a run on a virtual machine with {found['cores']} cores and an {found['gpu']}: {found['images']:,} JPEGs of 500 × 375 pixels
-and {found['jpeg_bytes'] / 1000:.0f} KB, {found['samples']:,} samples of 1 KB, all in memory, medians of three times {found['seconds']:g} s. In brackets: next to the first row.
-One thread of Python asks for batches, the loader's threads make them; the `DataLoader` has as many worker processes, reads the same shards, and
-decodes and resizes with Pillow.
+Written by `bench/scaling.py` from a run on a virtual machine with {found['cores']} cores and an {found['gpu']}: {found['images']:,} JPEGs of 500 × 375 pixels
+and {found['jpeg_bytes'] / 1000:.0f} KB, {found['samples']:,} samples of 1 KB, all in memory, medians of three times {found['seconds']:g} s. Brackets show the ratio to the first
+row. One Python thread requests batches, and the loader's threads make them. The `DataLoader` has the same number of worker processes, reads the same
+shards, and decodes and resizes with Pillow.
 
 ![Images per second, by threads](scaling.svg)
 
 {loader}
 
-- From {first['threads']} to {last['threads']} threads decoding grows {last['resized'] / first['resized']:.1f} times, Pillow's {last['torch'] / first['torch']:.1f} times.
-- Small samples reach {best / 1e6:.1f} million a second, and {enough['small'] / 1e6:.1f} with {enough['threads']} threads already: past that, one caller in Python cannot
-  take batches quickly enough, and more threads wake each other up.
-- The index is a whole process that starts, scans, writes and syncs; its sort and its write do not grow with the threads.
+- From {first['threads']} to {last['threads']} threads, decoding becomes {last['resized'] / first['resized']:.1f} times as fast, and Pillow's {last['torch'] / first['torch']:.1f} times.
+- Small samples reach {best / 1e6:.1f} million per second, and {enough['small'] / 1e6:.1f} million with only {enough['threads']} threads: beyond that, one Python caller cannot
+  take batches fast enough, and more threads wake each other up.
+- The index is a whole process that starts, scans, writes and syncs; its sort and its write do not scale with the threads.
 
-## Feeding the GPU
+## GPU utilisation
 
-A small network on each batch of 256, forwards and backwards, in bfloat16. Batches are in pinned memory (by `array_type="torch"`, and by `pin_memory`) and
-copied asynchronously: while the GPU has a batch to work on, the next is fetched.
+A small network processes each batch of 256, forwards and backwards, in bfloat16. Batches are in pinned memory (by `array_type="torch"`, and by
+`pin_memory`) and copied asynchronously: while the GPU works on a batch, the next is fetched.
 
 {fed}
 
-*Idle* is the part of the time in which the GPU neither copied nor computed. The step is small, so that loading is what counts: a GPU of this
-size waits for JPEGs to be decoded, with either.
+*Idle* is the share of time in which the GPU neither copied nor computed. The training step is small, so that loading dominates: with either loader,
+a GPU of this size waits for JPEGs to be decoded.
 """
 
 

@@ -175,14 +175,36 @@ typedef struct cli_watcher {
 void cli_watch_begin(cli_watcher *w, const cli_args *args);
 void cli_watch_problem(void *watcher, const tarn_error *what); /* a tarn_notice */
 
-/* open.c: a fold for reading, with the options that say how. */
-int cli_open(const cli_args *args, const char *path, tarn_fold **out);
+/* open.c: a fold for reading. Begins as all zero. */
+typedef struct cli_fold {
+    tarn_dataset *set; /* after filters */
+    tarn_fold_info fold;
+    tarn_stored *members; /* of the last sample that was asked for */
+    size_t count, room;
+} cli_fold;
+
+/* Opens a fold with the options that say how. */
+int cli_open(const cli_args *args, const char *path, cli_fold *out);
 /* The same; keys is the rule where there is neither an index nor --keys. */
-int cli_open_keys(const cli_args *args, const char *path, tarn_keys keys,
-                  tarn_fold **out);
+int cli_open_keys(const cli_args *args, const char *path, tarn_keys keys, cli_fold *out);
+void cli_fold_close(cli_fold *fold);
+/* The same for any dataset, with --key as well; fields as in tarn_dataset_options. */
+int cli_dataset_open(const cli_args *args, const char *path, tarn_keys keys,
+                     const char *const *fields, tarn_dataset **out);
+/* Neither an array file nor a pack. */
+bool cli_is_fold_path(const char *path);
 /* Whether path is a .taridx whose shards are not beside it. */
 bool cli_is_lone_index(const char *path);
-int cli_filter(const cli_args *args, tarn_fold *fold); /* --samples, --fields */
+
+/* Filters, which print what is wrong: --samples and --fields, samples that have all of
+ * these fields (and of them only these), samples number from to to - 1. */
+int cli_filter(const cli_args *args, cli_fold *fold);
+int cli_fold_fields(cli_fold *fold, const char *const *fields, size_t count);
+int cli_slice(cli_fold *fold, uint64_t from, uint64_t to);
+
+/* The members of a sample of a dataset, into fold->members. */
+tarn_status cli_members_of(cli_fold *fold, tarn_dataset *set, uint64_t sample,
+                           tarn_error *err);
 
 /* order.c: whether an order was asked for; see sources.h. */
 bool cli_has_order(const cli_args *args);

@@ -20,15 +20,14 @@ typedef struct conversion {
 
 bool cli_is_fold(const char *word)
 {
-    tarn_error err;
-    tarn_folder *folder;
+    tarn_folds folds;
     if (cli_ends_with(word, ".taridx")) return true;
     if (!cli_is_folder(word)) {
         const char *colon = strrchr(word, ':');
         return colon && !strchr(colon, '/') && access(word, F_OK) != 0;
     }
-    tarn_status status = tarn_folder_open(word, &folder, &err);
-    if (status == TARN_OK) tarn_folder_close(folder);
+    tarn_status status = tarn_folds_list(word, &folds, NULL);
+    tarn_folds_reset(&folds);
     return !tarn_is_not_found(status);
 }
 
@@ -72,21 +71,10 @@ int cli_range(const cli_args *args, uint64_t *out_from, uint64_t *out_to)
 
 /* --- The three kinds --------------------------------------------------------------- */
 
-static int choose(conversion *c, tarn_fold *fold)
-{
-    tarn_error err;
-    const cli_args *args = &c->sources;
-    int status = cli_filter(args, fold);
-    if (status != CLI_OK) return status;
-    if (cli_has(args, "range") && tarn_fold_slice(fold, c->from, c->to, &err) != TARN_OK)
-        return cli_fail(&err);
-    return CLI_OK;
-}
-
 /* The fold keeps its name unless the target says another. */
-static const char *name_of(const conversion *c, const tarn_fold *fold)
+static const char *name_of(const conversion *c, const char *name)
 {
-    const char *name = tarn_fold_name(fold), *colon = strrchr(c->target, ':');
+    const char *colon = strrchr(c->target, ':');
     bool named = colon && !strchr(colon, '/') && access(c->target, F_OK) != 0;
     if (tarn_target_kind(c->target) != TARN_TARGET_FOLDER || named) return NULL;
     return strpbrk(name, "_/\\.") ? NULL : name;
@@ -94,15 +82,18 @@ static const char *name_of(const conversion *c, const tarn_fold *fold)
 
 static int convert_fold(conversion *c)
 {
-    tarn_fold *fold;
+    cli_fold f = {0};
     tarn_keys keys = cli_out_is_folder(c->target) ? TARN_KEYS_BASE : TARN_KEYS_PATH;
-    int status = cli_open_keys(&c->sources, c->sources.words[0], keys, &fold);
-    if (status != CLI_OK) return status;
-    status = choose(c, fold);
+    int status = cli_open_keys(&c->sources, c->sources.words[0], keys, &f);
+    if (status == CLI_OK) status = cli_filter(&c->sources, &f);
+    if (status == CLI_OK && cli_has(&c->sources, "range"))
+        status = cli_slice(&f, c->from, c->to);
     if (status == CLI_OK) status = cli_out_init(&c->out, &c->sources, c->target);
-    c->out.options.fold = name_of(c, fold);
-    if (status == CLI_OK) status = cli_feed_fold(&c->out, fold, NULL);
-    tarn_fold_close(fold);
+    if (status == CLI_OK) {
+        c->out.options.fold = name_of(c, f.fold.name);
+        status = cli_feed(&c->out, f.set, NULL);
+    }
+    cli_fold_close(&f);
     return status;
 }
 

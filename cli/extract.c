@@ -41,26 +41,25 @@ static int extract_streams(const cli_args *args, const char *folder)
 int cli_extract_to(const cli_args *args, const char *folder)
 {
     tarn_error err;
-    tarn_fold *fold;
+    cli_fold fold = {0};
     cli_progress progress;
     tarn_extract_options o = TARN_EXTRACT_OPTIONS_INIT;
     uint64_t files;
     if (args->n_words > 1 || cli_is_stream(args->words[0]))
         return extract_streams(args, folder);
     int status = cli_open(args, args->words[0], &fold);
-    if (status != CLI_OK) return status;
-    status = cli_filter(args, fold);
+    if (status == CLI_OK) status = cli_filter(args, &fold);
     if (status == CLI_OK) {
         cli_progress_begin(&progress, "extracting", !cli_has(args, "quiet"));
         o.overwrite = cli_has(args, "overwrite");
         o.progress = cli_progress_step;
         o.progress_context = &progress;
-        tarn_status done = tarn_fold_extract(fold, folder, &o, &files, &err);
+        tarn_status done = tarn_dataset_extract(fold.set, folder, &o, &files, &err);
         cli_progress_end(&progress);
         if (done != TARN_OK) status = cli_fail(&err);
         show(args, files, folder);
     }
-    tarn_fold_close(fold);
+    cli_fold_close(&fold);
     return status;
 }
 

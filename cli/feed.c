@@ -32,7 +32,7 @@ const char *cli_stream_hint(const char *target)
 }
 
 typedef struct walking {
-    tarn_fold *fold;
+    tarn_dataset *set;
     tarn_walk_options options;
     const uint8_t *parts;
     uint64_t number;
@@ -52,12 +52,12 @@ static tarn_status feed(void *context, void *output, tarn_error *err)
 {
     walking *w = context;
     w->output = output;
-    return tarn_fold_walk(w->fold, &w->options, put_sample, w, err);
+    return tarn_dataset_walk(w->set, &w->options, put_sample, w, err);
 }
 
-int cli_feed_fold(cli_out *out, tarn_fold *fold, const uint8_t *parts)
+int cli_feed(cli_out *out, tarn_dataset *set, const uint8_t *parts)
 {
-    walking w = {.fold = fold, .options = TARN_WALK_OPTIONS_INIT, .parts = parts};
+    walking w = {.set = set, .options = TARN_WALK_OPTIONS_INIT, .parts = parts};
     cli_progress_begin(&out->progress, "writing", !cli_has(out->args, "quiet"));
     out->progress.samples = true;
     w.options.threads = out->options.threads;

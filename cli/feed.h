@@ -5,9 +5,9 @@
 
 #include "out.h"
 
-/* Writes the samples of a fold, each into the fold that parts says; NULL: all into one.
- */
-int cli_feed_fold(cli_out *out, tarn_fold *fold, const uint8_t *parts);
+/* Writes the samples of a dataset, each into the fold that parts says; NULL: all into
+ * one. */
+int cli_feed(cli_out *out, tarn_dataset *set, const uint8_t *parts);
 
 /* What a word on the command line is, by its name and what is there. */
 bool cli_is_folder(const char *path);

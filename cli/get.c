@@ -13,22 +13,19 @@ static int fail_write(const char *path)
     return CLI_DATA;
 }
 
-/* A field that is written out of its shard. */
+/* The sample that bytes are written out of. */
 typedef struct origin {
-    tarn_fold *fold;
-    uint64_t row;
+    tarn_dataset *set;
+    uint64_t sample;
 } origin;
 
 /* Where the shard was cut meanwhile, the end of a page was read as zeros. */
 static int look_again(const origin *from)
 {
     tarn_error err;
-    tarn_view view;
-    if (!from) return CLI_OK;
-    if (tarn_fold_view(from->fold, from->row, &view, &err) != TARN_OK)
-        return cli_fail(&err);
-    tarn_view_release(&view);
-    return CLI_OK;
+    if (!from || tarn_dataset_release(from->set, from->sample, NULL, 0, &err) == TARN_OK)
+        return CLI_OK;
+    return cli_fail(&err);
 }
 
 /* Under another name first: the bytes may come from the very file that is replaced. */
@@ -68,12 +65,13 @@ int cli_write_out(const char *path, const tarn_view *view)
     return write_out(path, view, NULL);
 }
 
-static int get_field(tarn_fold *fold, uint64_t row, const char *path)
+static int get_field(tarn_dataset *set, uint64_t sample, uint32_t field, const char *path)
 {
     tarn_error err;
     tarn_view view;
-    origin from = {fold, row};
-    if (tarn_fold_view(fold, row, &view, &err) != TARN_OK) return cli_fail(&err);
+    origin from = {set, sample};
+    if (tarn_dataset_get(set, sample, field, &view, &err) != TARN_OK)
+        return cli_fail(&err);
     int status = write_out(path, &view, &from);
     tarn_view_release(&view);
     return status;
@@ -89,43 +87,59 @@ static bool is_folder(const char *path)
 }
 
 /* One field, or all, into a folder under their own names. */
-static int get_files(tarn_fold *fold, const char *key, const char *field,
-                     const char *folder)
+static int get_files(cli_fold *f, uint64_t sample, const char *field, const char *folder)
 {
     tarn_error err;
     uint64_t files;
-    if (tarn_fold_keep(fold, &key, 1, NULL, &err) != TARN_OK ||
-        (field && tarn_fold_require(fold, &field, 1, &err) != TARN_OK) ||
-        tarn_fold_extract(fold, folder, NULL, &files, &err) != TARN_OK)
-        return cli_fail(&err);
-    return CLI_OK;
+    int status = cli_slice(f, sample, sample + 1);
+    if (status == CLI_OK && field) status = cli_fold_fields(f, &field, 1);
+    if (status != CLI_OK) return status;
+    return tarn_dataset_extract(f->set, folder, NULL, &files, &err) == TARN_OK
+               ? CLI_OK
+               : cli_fail(&err);
 }
 
-static int several(const tarn_fold *fold, const tarn_sample *s, const char *key)
+static void put_names(const cli_fold *f, const char *separator)
 {
-    tarn_row row;
-    fprintf(stderr, "tarn: %s has %u fields; name one, or give a folder with -o:", key,
-            s->count);
-    for (uint32_t k = 0; k < s->count; k++)
-        if (tarn_index_row(tarn_fold_index(fold), tarn_sample_row(s, k), &row, NULL) ==
-            TARN_OK)
-            fprintf(stderr, " %s", tarn_index_field(tarn_fold_index(fold), row.field));
+    for (size_t k = 0; k < f->count; k++)
+        fprintf(stderr, "%s%s", k ? separator : "",
+                tarn_dataset_field(f->set, f->members[k].field));
     fputc('\n', stderr);
+}
+
+static int several(const cli_fold *f, const char *key)
+{
+    fprintf(stderr, "tarn: %s has %zu fields; name one, or give a folder with -o: ", key,
+            f->count);
+    put_names(f, " ");
     return CLI_USAGE;
 }
 
-static int get(tarn_fold *fold, const char *key, const char *field, const char *output)
+static int lacks(const cli_fold *f, const char *key, const char *field)
+{
+    char shown[200];
+    const char *path = f->fold.index_path ? f->fold.index_path : f->fold.shards[0];
+    fprintf(stderr, "tarn: %s: sample %s has no field %s; it has ", path,
+            tarn_printable(shown, sizeof shown, key, strlen(key)), field);
+    put_names(f, ", ");
+    return CLI_DATA;
+}
+
+static int get(cli_fold *f, const char *key, const char *field, const char *output)
 {
     tarn_error err;
-    tarn_sample s;
-    uint64_t row;
-    if (tarn_fold_find(fold, key, &s, &err) != TARN_OK) return cli_fail(&err);
-    if (!field && s.count > 1 && !is_folder(output)) return several(fold, &s, key);
-    row = tarn_sample_row(&s, 0);
-    if (field && tarn_fold_pick(fold, &s, field, &row, &err) != TARN_OK)
+    uint64_t sample;
+    if (tarn_dataset_find(f->set, &key, 1, &sample, NULL, &err) != TARN_OK ||
+        cli_members_of(f, f->set, sample, &err) != TARN_OK)
         return cli_fail(&err);
-    return is_folder(output) ? get_files(fold, key, field, output)
-                             : get_field(fold, row, output);
+    if (!field && f->count > 1 && !is_folder(output)) return several(f, key);
+    size_t k = 0;
+    while (field && k < f->count &&
+           strcmp(tarn_dataset_field(f->set, f->members[k].field), field) != 0)
+        k++;
+    if (k == f->count) return lacks(f, key, field);
+    return is_folder(output) ? get_files(f, sample, field, output)
+                             : get_field(f->set, sample, f->members[k].field, output);
 }
 
 /* --- From a stream ----------------------------------------------------------------- */
@@ -189,7 +203,7 @@ static int get_from_stream(const cli_args *args, const char *key, const char *fi
 
 static int run(const cli_args *args)
 {
-    tarn_fold *fold;
+    cli_fold fold = {0};
     char *field = NULL;
     const char *output = cli_value(args, "output");
     static const char *const of_arrays[] = {"rows", "raw", NULL};
@@ -205,9 +219,10 @@ static int run(const cli_args *args)
     if (field) cli_lower(field);
     if (cli_is_stream(args->words[0])) {
         status = get_from_stream(args, args->words[1], field, output);
-    } else if ((status = cli_open(args, args->words[0], &fold)) == CLI_OK) {
-        status = get(fold, args->words[1], field, output);
-        tarn_fold_close(fold);
+    } else {
+        status = cli_open(args, args->words[0], &fold);
+        if (status == CLI_OK) status = get(&fold, args->words[1], field, output);
+        cli_fold_close(&fold);
     }
     free(field);
     return status;

@@ -70,21 +70,18 @@ static void inherit(const cli_args *args, const char *path, tarn_index_options *
                 path);
 }
 
-static tarn_status index_fold(const tarn_folder *folder, size_t i,
-                              const tarn_index_options *o, cli_json *json,
-                              tarn_error *err)
+static tarn_status index_fold(const tarn_listed_fold *fold, const tarn_index_options *o,
+                              cli_json *json, tarn_error *err)
 {
     tarn_index *index;
     tarn_index_report report;
-    const char *path = tarn_folder_index_path(folder, i);
-    size_t shards = tarn_folder_shard_count(folder, i);
-    TARN_TRY(tarn_index_build(tarn_folder_shards(folder, i), shards, o, path, &index,
+    TARN_TRY(tarn_index_build(fold->shards, fold->n_shards, o, fold->index_path, &index,
                               &report, sizeof report, err));
     cli_progress_end(o->progress_context);
     if (json->out)
-        show_json(json, tarn_folder_fold(folder, i), path, index, shards, &report);
+        show_json(json, fold->name, fold->index_path, index, fold->n_shards, &report);
     else
-        show(tarn_folder_fold(folder, i), path, index, shards, &report);
+        show(fold->name, fold->index_path, index, fold->n_shards, &report);
     tarn_index_free(index);
     return TARN_OK;
 }
@@ -137,12 +134,12 @@ static int index_stream(const cli_args *args, tarn_index_options *o, cli_json *j
 }
 
 /* A fold without some of its shards would be another one. */
-static bool is_compressed(const tarn_folder *folder, size_t i, tarn_error *err)
+static bool is_compressed(const tarn_listed_fold *fold, tarn_error *err)
 {
-    size_t count = tarn_folder_fold_compressed(folder, i);
+    size_t count = fold->compressed;
     if (!count) return false;
     *err = (tarn_error){.code = TARN_ERR_UNSUPPORTED, .offset = TARN_NO_OFFSET};
-    snprintf(err->path, sizeof err->path, "%s", tarn_folder_index_path(folder, i));
+    snprintf(err->path, sizeof err->path, "%s", fold->index_path);
     snprintf(err->message, sizeof err->message,
              "not made: %s of this fold %s no random access; decompress them, or make "
              "plain shards of them with tarn convert",
@@ -153,7 +150,7 @@ static bool is_compressed(const tarn_folder *folder, size_t i, tarn_error *err)
 static int run(const cli_args *args)
 {
     tarn_error err;
-    tarn_folder *folder;
+    tarn_folds folds;
     tarn_index_options o = TARN_INDEX_OPTIONS_INIT;
     cli_progress progress;
     cli_json json = {.out = cli_has(args, "json") ? stdout : NULL};
@@ -169,23 +166,24 @@ static int run(const cli_args *args)
         return index_stream(args, &o, &json);
     if (cli_has(args, "name"))
         return cli_usage(args->command, "--name is for one archive, with -o FOLD.taridx");
-    if (tarn_folder_open(args->words[0], &folder, &err) != TARN_OK) return cli_fail(&err);
+    if (tarn_folds_list(args->words[0], &folds, &err) != TARN_OK) return cli_fail(&err);
     int result = CLI_OK;
-    size_t alone = tarn_folder_compressed(folder);
-    for (size_t i = 0; i < tarn_folder_count(folder); i++)
-        alone -= tarn_folder_fold_compressed(folder, i);
+    size_t alone = folds.compressed;
+    for (size_t i = 0; i < folds.count; i++)
+        alone -= folds.folds[i].compressed;
     if (alone)
         fprintf(stderr, "tarn: warning: %s: %s passed over; decompress them first\n",
                 args->words[0], cli_count(alone, "compressed archive"));
     if (json.out) cli_json_open(&json, NULL, '[');
-    for (size_t i = 0; i < tarn_folder_count(folder); i++) {
+    for (size_t i = 0; i < folds.count; i++) {
+        const tarn_listed_fold *fold = &folds.folds[i];
         tarn_index_options one = o;
-        if (is_compressed(folder, i, &err)) {
+        if (is_compressed(fold, &err)) {
             result = cli_fail(&err);
             continue;
         }
-        inherit(args, tarn_folder_index_path(folder, i), &one);
-        tarn_status status = index_fold(folder, i, &one, &json, &err);
+        inherit(args, fold->index_path, &one);
+        tarn_status status = index_fold(fold, &one, &json, &err);
         cli_progress_end(&progress);
         if (status != TARN_OK) result = cli_fail(&err);
         if (status == TARN_ERR_CANCELLED) break;
@@ -194,7 +192,7 @@ static int run(const cli_args *args)
         cli_json_close(&json, ']');
         cli_json_line(&json);
     }
-    tarn_folder_close(folder);
+    tarn_folds_reset(&folds);
     return result;
 }
 

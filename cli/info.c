@@ -44,11 +44,14 @@ static tarn_status summarise(const tarn_index *index, size_t n_shards, summary *
     return TARN_OK;
 }
 
-static const char *shard_name(const tarn_fold *fold, uint32_t shard)
+static const char *shard_name(const cli_fold *f, uint32_t shard)
 {
-    const char *path = fold ? tarn_fold_shard_path(fold, shard) : NULL;
-    const char *slash = path ? strrchr(path, '/') : NULL;
-    return slash ? slash + 1 : path ? path : "?";
+    return f && shard < f->fold.n_shards ? cli_base_name(f->fold.shards[shard]) : "?";
+}
+
+static uint64_t shard_size(const cli_fold *f, uint32_t shard)
+{
+    return f && shard < f->fold.n_shards ? f->fold.sizes[shard] : 0;
 }
 
 static void put_fields_head(void)
@@ -121,7 +124,8 @@ static void put_sets_json(cli_json *j, const tarn_dataset *dataset,
     cli_json_close(j, ']');
 }
 
-static int show_dataset(tarn_dataset *dataset, cli_json *json)
+/* How many samples have which fields. */
+static int show_sets(tarn_dataset *dataset, cli_json *json)
 {
     tarn_error err;
     tarn_field_sets sets;
@@ -131,18 +135,7 @@ static int show_dataset(tarn_dataset *dataset, cli_json *json)
     else if (status == TARN_OK && sets.count)
         put_sets(dataset, &sets);
     tarn_field_sets_reset(&sets);
-    tarn_dataset_close(dataset);
     return status == TARN_OK ? CLI_OK : cli_fail(&err);
-}
-
-/* How many samples have which fields, of a fold; nothing of a lone index. */
-static int show_sets(tarn_fold *fold, cli_json *json)
-{
-    tarn_error err;
-    tarn_dataset *dataset;
-    if (!fold) return CLI_OK;
-    if (tarn_dataset_of_fold(fold, &dataset, &err) != TARN_OK) return cli_fail(&err);
-    return show_dataset(dataset, json);
 }
 
 int cli_show_sets(const char *path, cli_json *json)
@@ -151,11 +144,14 @@ int cli_show_sets(const char *path, cli_json *json)
     tarn_dataset *dataset;
     tarn_status status = tarn_dataset_open(path, NULL, &dataset, &err);
     if (status == TARN_ERR_NO_FIELD) return CLI_OK; /* arrays without rows */
-    return status == TARN_OK ? show_dataset(dataset, json) : cli_fail(&err);
+    if (status != TARN_OK) return cli_fail(&err);
+    int result = show_sets(dataset, json);
+    tarn_dataset_close(dataset);
+    return result;
 }
 
 static int show_json(cli_json *j, const char *name, const char *index_path,
-                     tarn_fold *fold, const tarn_index *index, const summary *s)
+                     const cli_fold *fold, const tarn_index *index, const summary *s)
 {
     cli_json_open(j, NULL, '{');
     cli_json_text(j, "fold", name);
@@ -175,14 +171,14 @@ static int show_json(cli_json *j, const char *name, const char *index_path,
     for (uint32_t i = 0; i < s->index.fields; i++)
         put_field_json(j, tarn_index_field(index, i), &s->fields[i]);
     cli_json_close(j, ']');
-    int status = show_sets(fold, j);
+    int status = fold ? show_sets(fold->set, j) : CLI_OK;
     cli_json_open(j, "shards", '[');
     for (uint32_t i = 0; i < s->n_shards; i++) {
         cli_json_open(j, NULL, '{');
         cli_json_text(j, "name", fold ? shard_name(fold, i) : NULL);
         cli_json_number(j, "members", s->shards[i].count);
         cli_json_number(j, "bytes", s->shards[i].bytes);
-        if (fold) cli_json_number(j, "size", tarn_fold_shard_size(fold, i));
+        if (fold) cli_json_number(j, "size", shard_size(fold, i));
         cli_json_close(j, '}');
     }
     cli_json_close(j, ']');
@@ -206,7 +202,7 @@ static void show_index(const char *index_path, const summary *s)
                s->index.keys == TARN_KEYS_PATH ? "path" : "base name");
 }
 
-static int show(const char *name, const char *index_path, tarn_fold *fold,
+static int show(const char *name, const char *index_path, const cli_fold *fold,
                 const tarn_index *index, const summary *s)
 {
     printf("%s: %s, %s, %s in %s\n", name, cli_count(s->index.samples, "sample"),
@@ -218,26 +214,23 @@ static int show(const char *name, const char *index_path, tarn_fold *fold,
     put_fields_head();
     for (uint32_t i = 0; i < s->index.fields; i++)
         put_field(tarn_index_field(index, i), &s->fields[i]);
-    int status = show_sets(fold, &(cli_json){0});
+    int status = fold ? show_sets(fold->set, &(cli_json){0}) : CLI_OK;
     printf("  %-20s %12s %16s %12s\n", "shard", "members", "bytes", "file size");
     for (uint32_t i = 0; i < s->n_shards; i++)
         printf("  %-20s %12llu %16llu %12llu\n", shard_name(fold, i),
                (unsigned long long)s->shards[i].count,
                (unsigned long long)s->shards[i].bytes,
-               (unsigned long long)(fold ? tarn_fold_shard_size(fold, i) : 0));
+               (unsigned long long)shard_size(fold, i));
     return status;
 }
 
-static int describe(const char *name, const char *index_path, tarn_fold *fold,
+static int describe(const char *name, const char *index_path, const cli_fold *fold,
                     const tarn_index *index, cli_json *json)
 {
     tarn_error err;
     summary s = {0};
-    size_t n_shards = 0;
-    while (fold && tarn_fold_shard_path(fold, (uint32_t)n_shards))
-        n_shards++;
     int status = CLI_OK;
-    if (summarise(index, n_shards, &s, &err) != TARN_OK)
+    if (summarise(index, fold ? fold->fold.n_shards : 0, &s, &err) != TARN_OK)
         status = cli_fail(&err);
     else if (json->out)
         status = show_json(json, name, index_path, fold, index, &s);
@@ -250,23 +243,21 @@ static int describe(const char *name, const char *index_path, tarn_fold *fold,
 
 static int describe_fold(const cli_args *args, const char *path, cli_json *json)
 {
-    tarn_fold *fold;
-    int status = cli_open(args, path, &fold);
-    if (status != CLI_OK) return status;
-    status = describe(tarn_fold_name(fold), tarn_fold_index_path(fold), fold,
-                      tarn_fold_index(fold), json);
-    tarn_fold_close(fold);
+    cli_fold f = {0};
+    int status = cli_open(args, path, &f);
+    if (status == CLI_OK)
+        status = describe(f.fold.name, f.fold.index_path, &f, f.fold.index, json);
+    cli_fold_close(&f);
     return status;
 }
 
-static int describe_folder(const cli_args *args, const tarn_folder *folder,
+static int describe_folder(const cli_args *args, const tarn_folds *folds,
                            const char *path, cli_json *json)
 {
     int result = CLI_OK;
-    for (size_t i = 0; i < tarn_folder_count(folder); i++) {
+    for (size_t i = 0; i < folds->count; i++) {
         char *one;
-        if (asprintf(&one, "%s:%s", path, tarn_folder_fold(folder, i)) < 0)
-            cli_no_memory();
+        if (asprintf(&one, "%s:%s", path, folds->folds[i].name) < 0) cli_no_memory();
         int status = describe_fold(args, one, json);
         if (status != CLI_OK) result = status;
         free(one);
@@ -387,7 +378,7 @@ static int run(const cli_args *args)
 {
     const char *path = args->words[0];
     cli_json json = {.out = cli_has(args, "json") ? stdout : NULL};
-    tarn_folder *folder;
+    tarn_folds folds;
     struct stat st;
     int status;
     if (cli_is_pack(path)) return cli_iac_info(args);
@@ -400,9 +391,9 @@ static int run(const cli_args *args)
     } else if (cli_is_lone_index(path)) {
         status = describe_taridx(path, &json);
     } else if (!is_file && stat(path, &st) == 0 &&
-               tarn_folder_open(path, &folder, NULL) == TARN_OK) {
-        status = describe_folder(args, folder, path, &json);
-        tarn_folder_close(folder);
+               tarn_folds_list(path, &folds, NULL) == TARN_OK) {
+        status = describe_folder(args, &folds, path, &json);
+        tarn_folds_reset(&folds);
     } else {
         status = describe_fold(args, path, &json);
     }

@@ -5,19 +5,20 @@
 
 #include "sources.h"
 
-typedef struct listing {
-    tarn_fold *fold;
-    const tarn_index *index;
-    tarn_text key;
-    cli_json json;
-    bool names, null, members, terminal;
-} listing;
-
 /* A member as it is shown. */
 typedef struct shown {
     const char *field, *shard;
     uint64_t offset, size;
 } shown;
+
+typedef struct listing {
+    cli_fold fold;
+    shown *shown; /* the members of a sample, room as in fold */
+    size_t room;
+    tarn_text key;
+    cli_json json;
+    bool names, null, members, terminal;
+} listing;
 
 /* A program gets the key as it is; a terminal gets nothing it would obey. */
 static void put_key(const listing *l)
@@ -85,95 +86,58 @@ static void show(listing *l, const shown *members, size_t count)
         show_sample(l, members, count);
 }
 
-/* Long samples are shown in pieces of this many members. */
-enum { PIECE = 256 };
+/* --- Of a dataset ------------------------------------------------------------------ */
 
-/* --- Of a fold --------------------------------------------------------------------- */
-
-static tarn_status describe(const listing *l, uint64_t number, shown *out,
-                            tarn_error *err)
-{
-    tarn_row row;
-    TARN_TRY(tarn_index_row(l->index, number, &row, err));
-    *out = (shown){tarn_index_field(l->index, row.field),
-                   cli_base_name(tarn_fold_shard_path(l->fold, row.shard)), row.offset,
-                   row.size};
-    return TARN_OK;
-}
-
-static tarn_status list_sample(listing *l, const tarn_sample *s, tarn_error *err)
-{
-    shown members[PIECE];
-    uint32_t n;
-    TARN_TRY(tarn_fold_names(l->fold, tarn_sample_row(s, 0), &l->key, NULL, err));
-    for (uint32_t from = 0; from < s->count; from += n) {
-        n = s->count - from < PIECE ? s->count - from : PIECE;
-        for (uint32_t k = 0; k < n; k++)
-            TARN_TRY(describe(l, tarn_sample_row(s, from + k), &members[k], err));
-        show(l, members, n);
-        if (l->names || l->null) break;
-    }
-    return TARN_OK;
-}
-
-static tarn_status list_all(listing *l, tarn_error *err)
-{
-    tarn_fold_info info;
-    tarn_sample s;
-    TARN_TRY(tarn_fold_info_get(l->fold, &info, sizeof info, err));
-    for (uint64_t i = 0; i < info.samples; i++) {
-        TARN_TRY(tarn_fold_sample(l->fold, i, &s, err));
-        TARN_TRY(list_sample(l, &s, err));
-        if (ferror(stdout)) break;
-    }
-    return TARN_OK;
-}
-
-/* --- In an order, of any dataset --------------------------------------------------- */
-
-static int by_place(const void *a, const void *b)
-{
-    const shown *x = a, *y = b;
-    int files = strcmp(x->shard, y->shard);
-    return files ? files : (x->offset > y->offset) - (x->offset < y->offset);
-}
-
-/* The fields that a sample has, as they lie; *out has room for all. */
-static tarn_status describe_fields(const cli_source *part, uint64_t number, shown *out,
-                                   size_t *out_count, tarn_error *err)
+/* Shows one sample of a dataset, of which only the first fields are visible. */
+static tarn_status list_sample(listing *l, tarn_dataset *set, uint32_t visible,
+                               uint64_t number, tarn_error *err)
 {
     size_t n = 0;
-    for (uint32_t f = 0; f < part->visible; f++) {
-        tarn_place place;
-        tarn_status status =
-            tarn_dataset_locate(part->dataset, number, f, &place, sizeof place, err);
-        if (status == TARN_ERR_NO_FIELD) continue;
-        TARN_TRY(status);
-        out[n++] = (shown){tarn_dataset_field(part->dataset, f),
-                           cli_base_name(place.path), place.offset, place.size};
+    TARN_TRY(tarn_dataset_key(set, number, &l->key, err));
+    if ((l->names || l->null) && !l->json.out && !l->members) {
+        show(l, NULL, 0);
+        return TARN_OK;
     }
-    qsort(out, n, sizeof *out, by_place);
-    *out_count = n;
+    TARN_TRY(cli_members_of(&l->fold, set, number, err));
+    if (l->room < l->fold.count) {
+        l->room = l->fold.room;
+        free(l->shown);
+        if (!(l->shown = malloc(l->room * sizeof *l->shown))) cli_no_memory();
+    }
+    for (size_t k = 0; k < l->fold.count; k++) {
+        const tarn_stored *m = &l->fold.members[k];
+        if (m->field < visible)
+            l->shown[n++] = (shown){tarn_dataset_field(set, m->field),
+                                    cli_base_name(m->path), m->offset, m->bytes};
+    }
+    show(l, l->shown, n);
     return TARN_OK;
+}
+
+static int list_fold(const cli_args *args, listing *l)
+{
+    tarn_error err;
+    tarn_status done = TARN_OK;
+    int status = cli_open(args, args->words[0], &l->fold);
+    if (status == CLI_OK) status = cli_filter(args, &l->fold);
+    if (status != CLI_OK) return status;
+    uint64_t count = tarn_dataset_count(l->fold.set);
+    for (uint64_t i = 0; i < count && done == TARN_OK && !ferror(stdout); i++)
+        done = list_sample(l, l->fold.set, UINT32_MAX, i, &err);
+    if (done == TARN_OK) return CLI_OK;
+    fflush(stdout);
+    return cli_fail(&err);
 }
 
 static tarn_status list_ordered(listing *l, const cli_sources *s, const uint64_t *order,
                                 uint64_t count, tarn_error *err)
 {
-    shown *members = calloc((size_t)s->parts[0].visible + 1, sizeof *members);
-    tarn_status status = TARN_OK;
-    if (!members) cli_no_memory();
-    for (uint64_t i = 0; i < count && status == TARN_OK && !ferror(stdout); i++) {
+    for (uint64_t i = 0; i < count && !ferror(stdout); i++) {
         uint64_t number;
-        size_t n = 0;
         const cli_source *part = cli_sources_at(s, order[i], &number);
-        status = tarn_dataset_key(part->dataset, number, &l->key, err);
-        if (status == TARN_OK && !l->names && !l->null)
-            status = describe_fields(part, number, members, &n, err);
-        if (status == TARN_OK) show(l, members, n);
+        TARN_TRY(list_sample(l, part->dataset, part->visible, number, err));
     }
-    free(members);
-    return status;
+    return TARN_OK;
 }
 
 static int list_order(const cli_args *args, listing *l)
@@ -191,12 +155,14 @@ static int list_order(const cli_args *args, listing *l)
         status = cli_fail(&err);
     }
     free(order);
-    tarn_text_reset(&l->key);
     cli_sources_close(&sources);
     return status;
 }
 
 /* --- Of a stream ------------------------------------------------------------------- */
+
+/* Long samples are shown in pieces of this many members. */
+enum { PIECE = 256 };
 
 static void list_item(listing *l, const tarn_samples_item *item)
 {
@@ -260,41 +226,37 @@ static int list_index(const char *path, bool json)
 static const char *const of_files[] = {"stats", "columns", "where", "key", NULL};
 static const char *const of_names[] = {"names", "null", "samples", "fields", NULL};
 
+static int list(const cli_args *args, listing *l)
+{
+    const char *path = args->words[0];
+    if (cli_has_order(args)) {
+        if (cli_is_stream(path) || cli_is_lone_index(path))
+            return cli_usage(
+                args->command,
+                "an order needs a fold, a .tar, a .gnz or an .iac: %s is none", path);
+        return list_order(args, l);
+    }
+    if (cli_is_gnz(path)) return cli_gnz_ls(args);
+    if (cli_is_pack(path)) return cli_iac_ls(args);
+    int status = cli_refuse(args, "samples", of_files);
+    if (status != CLI_OK) return status;
+    if (cli_is_stream(path)) return list_stream(args, l);
+    if (!cli_is_lone_index(path)) return list_fold(args, l);
+    status = cli_refuse(args, "an index without its shards", of_names);
+    return status == CLI_OK ? list_index(path, l->json.out) : status;
+}
+
 static int run(const cli_args *args)
 {
-    tarn_error err;
     listing l = {.names = cli_has(args, "names"),
                  .null = cli_has(args, "null"),
                  .members = cli_has(args, "members"),
                  .terminal = isatty(STDOUT_FILENO)};
     if (cli_has(args, "json")) l.json.out = stdout;
-    if (cli_has_order(args)) {
-        if (cli_is_stream(args->words[0]) || cli_is_lone_index(args->words[0]))
-            return cli_usage(
-                args->command,
-                "an order needs a fold, a .tar, a .gnz or an .iac: %s is none",
-                args->words[0]);
-        return list_order(args, &l);
-    }
-    if (cli_is_gnz(args->words[0])) return cli_gnz_ls(args);
-    if (cli_is_pack(args->words[0])) return cli_iac_ls(args);
-    int status = cli_refuse(args, "samples", of_files);
-    if (status != CLI_OK) return status;
-    if (cli_is_stream(args->words[0])) return list_stream(args, &l);
-    if (cli_is_lone_index(args->words[0])) {
-        status = cli_refuse(args, "an index without its shards", of_names);
-        return status == CLI_OK ? list_index(args->words[0], l.json.out) : status;
-    }
-    status = cli_open(args, args->words[0], &l.fold);
-    if (status != CLI_OK) return status;
-    l.index = tarn_fold_index(l.fold);
-    status = cli_filter(args, l.fold);
-    if (status == CLI_OK && list_all(&l, &err) != TARN_OK) {
-        fflush(stdout);
-        status = cli_fail(&err);
-    }
+    int status = list(args, &l);
     tarn_text_reset(&l.key);
-    tarn_fold_close(l.fold);
+    cli_fold_close(&l.fold);
+    free(l.shown);
     return status;
 }
 

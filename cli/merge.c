@@ -6,7 +6,7 @@
 
 typedef struct merging {
     const cli_args *args;
-    tarn_fold **folds;
+    cli_fold *folds;
     int n_folds;
     cli_out out;
 } merging;
@@ -14,16 +14,12 @@ typedef struct merging {
 /* All are opened first: nothing is written if one of them cannot be read. */
 static int open_all(merging *m, uint64_t *out_shards)
 {
-    tarn_error err;
-    tarn_fold_info info;
     *out_shards = 0;
     for (int i = 0; i < m->args->n_words; i++) {
         int status = cli_open(m->args, m->args->words[i], &m->folds[i]);
         if (status != CLI_OK) return status;
         m->n_folds = i + 1;
-        if (tarn_fold_info_get(m->folds[i], &info, sizeof info, &err) != TARN_OK)
-            return cli_fail(&err);
-        *out_shards += info.shards;
+        *out_shards += m->folds[i].fold.n_shards;
     }
     return CLI_OK;
 }
@@ -44,7 +40,7 @@ static tarn_status adopt_all(void *context, void *output, tarn_error *err)
     tarn_adopt how = cli_has(m->args, "copy") ? TARN_ADOPT_COPY : TARN_ADOPT_LINK;
     cli_progress_begin(&progress, "merging", false);
     for (int i = 0; i < m->n_folds; i++) {
-        TARN_TRY(tarn_pack_adopt(output, 0, m->folds[i], NULL, 0, how, err));
+        TARN_TRY(tarn_pack_adopt(output, 0, m->folds[i].set, NULL, 0, how, err));
         if (cli_progress_step(&progress, 0, 0))
             return cli_error(err, TARN_ERR_CANCELLED, "stopped");
     }
@@ -75,8 +71,8 @@ static int run(const cli_args *args)
     m.folds = calloc((size_t)args->n_words + 1, sizeof *m.folds);
     if (!m.folds) cli_no_memory();
     int status = merge(&m);
-    for (int i = 0; i < m.n_folds; i++)
-        tarn_fold_close(m.folds[i]);
+    for (int i = 0; i < args->n_words; i++)
+        cli_fold_close(&m.folds[i]);
     free(m.folds);
     return status;
 }

@@ -1,102 +1,174 @@
-/* Opening a fold the way most commands do. */
+/* Opening folds and other datasets the way the commands do. */
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli.h"
 
-/* Says why the answer took a while: the library scans without a word. */
-static void note_scan(const tarn_fold *fold, const char *path)
+/* Says why the answer took a while: the library scans silently. */
+static void note_scan(const tarn_fold_info *fold, const char *path)
 {
     struct stat st;
-    if (stat(path, &st) == 0 && !S_ISDIR(st.st_mode)) return;
+    if (fold->index_path || (stat(path, &st) == 0 && !S_ISDIR(st.st_mode))) return;
     fprintf(stderr,
             "tarn: no index of fold %s: its shards were scanned (tarn index makes one)\n",
-            tarn_fold_name(fold));
+            fold->name);
 }
 
-int cli_open(const cli_args *args, const char *path, tarn_fold **out)
-{
-    return cli_open_keys(args, path, TARN_KEYS_BASE, out);
-}
-
-int cli_open_keys(const cli_args *args, const char *path, tarn_keys keys, tarn_fold **out)
+int cli_dataset_open(const cli_args *args, const char *path, tarn_keys keys,
+                     const char *const *fields, tarn_dataset **out)
 {
     tarn_error err;
-    tarn_fold_options o = TARN_FOLD_OPTIONS_INIT;
+    tarn_dataset_options o = TARN_DATASET_OPTIONS_INIT;
     tarn_index_options index = TARN_INDEX_OPTIONS_INIT;
     cli_progress progress;
     o.scan = true;
     o.index = &index;
+    o.fields = fields;
     o.check = cli_has(args, "check");
     index.lenient = cli_has(args, "lenient");
     index.notice = cli_warn;
     index.keys = keys;
+    if (!cli_is_fold_path(path)) o.key_column = cli_value(args, "key");
     if (!cli_keys(args, &index.keys)) return CLI_USAGE;
-    if (cli_is_gnz(path) || cli_is_pack(path))
+    cli_progress_begin(&progress, "scanning", true);
+    index.progress = cli_progress_step;
+    index.progress_context = &progress;
+    tarn_status status = tarn_dataset_open(path, &o, out, &err);
+    cli_progress_end(&progress);
+    return status == TARN_OK ? CLI_OK : cli_fail(&err);
+}
+
+bool cli_is_fold_path(const char *path)
+{
+    return !cli_is_gnz(path) && !cli_is_pack(path);
+}
+
+int cli_open(const cli_args *args, const char *path, cli_fold *out)
+{
+    return cli_open_keys(args, path, TARN_KEYS_BASE, out);
+}
+
+int cli_open_keys(const cli_args *args, const char *path, tarn_keys keys, cli_fold *out)
+{
+    tarn_error err;
+    if (!cli_is_fold_path(path))
         return cli_usage(args->command,
                          "%s holds no samples but %s; tarn get takes them "
                          "out one by one",
                          path, cli_is_gnz(path) ? "arrays" : "records");
-    cli_progress_begin(&progress, "scanning", true);
-    index.progress = cli_progress_step;
-    index.progress_context = &progress;
-    tarn_status status = tarn_fold_open(path, &o, out, &err);
-    cli_progress_end(&progress);
-    if (status != TARN_OK) return cli_fail(&err);
-    if (!tarn_fold_index_path(*out)) note_scan(*out, path);
+    int status = cli_dataset_open(args, path, keys, NULL, &out->set);
+    if (status != CLI_OK) return status;
+    if (tarn_dataset_fold(out->set, &out->fold, sizeof out->fold, &err) != TARN_OK)
+        return cli_fail(&err);
+    note_scan(&out->fold, path);
     return CLI_OK;
+}
+
+void cli_fold_close(cli_fold *fold)
+{
+    tarn_dataset_close(fold->set);
+    free(fold->members);
+    *fold = (cli_fold){0};
 }
 
 bool cli_is_lone_index(const char *path)
 {
     static const char ending[] = ".taridx";
     size_t len = strlen(path), n = sizeof ending - 1;
-    tarn_fold *fold;
+    tarn_dataset *set;
     if (len <= n || strcmp(path + len - n, ending) != 0 || access(path, F_OK) != 0)
         return false;
-    /* The index is there, so what was not found are its shards. */
-    tarn_status status = tarn_fold_open(path, NULL, &fold, NULL);
-    if (status == TARN_OK) tarn_fold_close(fold);
+    /* The index exists, so what was not found are its shards. */
+    tarn_status status = tarn_dataset_open(path, NULL, &set, NULL);
+    if (status == TARN_OK) tarn_dataset_close(set);
     return tarn_is_not_found(status);
 }
 
-static int keep_samples(tarn_fold *fold, const char *value)
+tarn_status cli_members_of(cli_fold *f, tarn_dataset *set, uint64_t sample,
+                           tarn_error *err)
+{
+    for (;;) {
+        TARN_TRY(tarn_dataset_members(set, sample, f->members, f->room, &f->count, err));
+        if (f->count <= f->room) return TARN_OK;
+        free(f->members);
+        f->room = 2 * f->count;
+        f->members = malloc(f->room * sizeof *f->members);
+        if (!f->members) cli_no_memory();
+    }
+}
+
+/* --- Filters ----------------------------------------------------------------------- */
+
+/* Takes the place of the dataset before, if it was made. */
+static int replace(cli_fold *f, tarn_status status, tarn_dataset *made,
+                   const tarn_error *err)
+{
+    if (status != TARN_OK) return cli_fail(err);
+    tarn_dataset_close(f->set);
+    f->set = made;
+    return CLI_OK;
+}
+
+static int keep_samples(cli_fold *f, const cli_list *keys)
 {
     tarn_error err;
+    tarn_dataset *kept = NULL;
+    tarn_condition c = TARN_CONDITION_INIT;
+    c.kind = TARN_CONDITION_KEYS;
+    c.names = keys->items;
+    c.n_names = keys->count;
+    tarn_status status = tarn_dataset_filter(f->set, &c, &kept, &err);
+    return replace(f, status, kept, &err);
+}
+
+int cli_fold_fields(cli_fold *f, const char *const *fields, size_t count)
+{
+    tarn_error err;
+    tarn_dataset *made = NULL;
+    tarn_condition c = TARN_CONDITION_INIT;
+    c.kind = TARN_CONDITION_HAVING;
+    c.names = fields;
+    c.n_names = count;
+    tarn_status status = tarn_dataset_filter(f->set, &c, &made, &err);
+    if (replace(f, status, made, &err) != CLI_OK) return CLI_DATA;
+    status = tarn_dataset_with_fields(f->set, fields, count, &made, &err);
+    return replace(f, status, made, &err);
+}
+
+static int require_fields(cli_fold *f, const cli_list *fields)
+{
+    for (size_t i = 0; i < fields->count; i++)
+        cli_lower((char *)(uintptr_t)fields->items[i]);
+    return fields->count ? cli_fold_fields(f, fields->items, fields->count) : CLI_OK;
+}
+
+static int apply(cli_fold *f, const char *value,
+                 int (*filter)(cli_fold *f, const cli_list *list))
+{
     cli_list list;
     int status = CLI_DATA;
-    if (cli_list_get(value, &list)) {
-        if (tarn_fold_keep(fold, list.items, list.count, NULL, &err) == TARN_OK)
-            status = CLI_OK;
-        else
-            cli_fail(&err);
-    }
+    if (!value) return CLI_OK;
+    if (cli_list_get(value, &list)) status = filter(f, &list);
     cli_list_free(&list);
     return status;
 }
 
-static int require_fields(tarn_fold *fold, const char *value)
+int cli_filter(const cli_args *args, cli_fold *f)
 {
-    tarn_error err;
-    cli_list list;
-    int status = CLI_DATA;
-    if (cli_list_get(value, &list)) {
-        for (size_t i = 0; i < list.count; i++)
-            cli_lower((char *)(uintptr_t)list.items[i]);
-        if (tarn_fold_require(fold, list.items, list.count, &err) == TARN_OK)
-            status = CLI_OK;
-        else
-            cli_fail(&err);
-    }
-    cli_list_free(&list);
-    return status;
+    int status = apply(f, cli_value(args, "samples"), keep_samples);
+    return status == CLI_OK ? apply(f, cli_value(args, "fields"), require_fields)
+                            : status;
 }
 
-int cli_filter(const cli_args *args, tarn_fold *fold)
+int cli_slice(cli_fold *f, uint64_t from, uint64_t to)
 {
-    const char *samples = cli_value(args, "samples"), *fields = cli_value(args, "fields");
-    int status = samples ? keep_samples(fold, samples) : CLI_OK;
-    if (status == CLI_OK && fields) status = require_fields(fold, fields);
-    return status;
+    tarn_error err;
+    tarn_dataset *made = NULL;
+    uint64_t count = tarn_dataset_count(f->set);
+    if (to > count) to = count;
+    if (from > to) from = to;
+    tarn_status status = tarn_dataset_slice(f->set, from, 1, to - from, &made, &err);
+    return replace(f, status, made, &err);
 }

@@ -4,11 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_fold(const char *path)
-{
-    return !cli_is_gnz(path) && !cli_is_pack(path);
-}
-
 /* --- The fields -------------------------------------------------------------------- */
 
 /* Those that were asked for, and the one that the order goes by. */
@@ -51,30 +46,11 @@ static int take_fields(const cli_args *args, bool lower, wanted *out)
 static int open_one(const cli_args *args, const char *path, tarn_keys keys,
                     cli_source *out)
 {
-    tarn_error err;
-    tarn_dataset_options o = TARN_DATASET_OPTIONS_INIT;
-    tarn_index_options index = TARN_INDEX_OPTIONS_INIT;
-    cli_progress progress;
     wanted w;
-    o.scan = true;
-    o.index = &index;
-    o.check = cli_has(args, "check");
-    index.lenient = cli_has(args, "lenient");
-    index.notice = cli_warn;
-    index.keys = keys;
-    if (!is_fold(path)) o.key_column = cli_value(args, "key");
-    if (!cli_keys(args, &index.keys)) return CLI_USAGE;
-    int status = take_fields(args, is_fold(path), &w);
-    o.fields = w.names;
+    int status = take_fields(args, cli_is_fold_path(path), &w);
     out->path = path;
-    if (status == CLI_OK) {
-        cli_progress_begin(&progress, "scanning", true);
-        index.progress = cli_progress_step;
-        index.progress_context = &progress;
-        if (tarn_dataset_open(path, &o, &out->dataset, &err) != TARN_OK)
-            status = cli_fail(&err);
-        cli_progress_end(&progress);
-    }
+    if (status == CLI_OK)
+        status = cli_dataset_open(args, path, keys, w.names, &out->dataset);
     if (status == CLI_OK) {
         tarn_dataset_info_get(out->dataset, &out->info, sizeof out->info);
         out->visible = w.names ? w.visible : out->info.fields;

@@ -13,8 +13,8 @@ typedef struct splitting {
     tarn_pack_split splits[CLI_MAX_PARTS];
     size_t n_parts;
     uint64_t seed;
-    tarn_fold *fold;
-    tarn_fold_info info;
+    cli_fold fold;
+    uint64_t samples;
     cli_out out;
 } splitting;
 
@@ -100,14 +100,14 @@ static int init_out(splitting *s)
 static int split_samples(splitting *s)
 {
     tarn_error err;
-    uint8_t *parts = malloc(s->info.samples + 1);
+    uint8_t *parts = malloc(s->samples + 1);
     if (!parts) cli_no_memory();
     int status = CLI_OK;
-    if (tarn_fold_split(s->fold, s->fractions, s->n_parts - 1, s->seed, parts, &err) !=
-        TARN_OK)
+    if (tarn_dataset_parts(s->fold.set, s->fractions, s->n_parts - 1, s->seed, parts,
+                           &err) != TARN_OK)
         status = cli_fail(&err);
     if (status == CLI_OK) status = init_out(s);
-    if (status == CLI_OK) status = cli_feed_fold(&s->out, s->fold, parts);
+    if (status == CLI_OK) status = cli_feed(&s->out, s->fold.set, parts);
     free(parts);
     return status;
 }
@@ -143,37 +143,30 @@ static int compare_numbers(const void *left, const void *right)
 }
 
 /* A sample in two shards would be torn. */
-static int fail_torn(const splitting *s, const tarn_sample *sample, const tarn_row *a,
-                     const tarn_row *b)
+static int fail_torn(const splitting *s, uint64_t sample, const tarn_stored *a,
+                     const tarn_stored *b)
 {
     tarn_text key = {0};
     tarn_error err;
     char shown[200] = "?";
-    if (tarn_fold_names(s->fold, tarn_sample_row(sample, 0), &key, NULL, &err) == TARN_OK)
+    if (tarn_dataset_key(s->fold.set, sample, &key, &err) == TARN_OK)
         tarn_printable(shown, sizeof shown, key.data, key.size);
     fprintf(stderr, "tarn: sample %s is in %s and in %s: split with --by samples\n",
-            shown, tarn_fold_shard_path(s->fold, a->shard),
-            tarn_fold_shard_path(s->fold, b->shard));
+            shown, a->path, b->path);
     tarn_text_reset(&key);
     return CLI_DATA;
 }
 
-static int count_samples(const splitting *s, shard *shards)
+static int count_samples(splitting *s, shard *shards)
 {
     tarn_error err;
-    tarn_sample sample;
-    tarn_row first, row;
-    const tarn_index *index = tarn_fold_index(s->fold);
-    for (uint64_t i = 0; i < s->info.samples; i++) {
-        if (tarn_fold_sample(s->fold, i, &sample, &err) != TARN_OK ||
-            tarn_index_row(index, tarn_sample_row(&sample, 0), &first, &err) != TARN_OK)
-            return cli_fail(&err);
-        for (uint32_t k = 1; k < sample.count; k++) {
-            if (tarn_index_row(index, tarn_sample_row(&sample, k), &row, &err) != TARN_OK)
-                return cli_fail(&err);
-            if (row.shard != first.shard) return fail_torn(s, &sample, &first, &row);
-        }
-        shards[first.shard].samples++;
+    cli_fold *f = &s->fold;
+    for (uint64_t i = 0; i < s->samples; i++) {
+        if (cli_members_of(f, f->set, i, &err) != TARN_OK) return cli_fail(&err);
+        for (size_t k = 1; k < f->count; k++)
+            if (f->members[k].shard != f->members[0].shard)
+                return fail_torn(s, i, &f->members[0], &f->members[k]);
+        shards[f->members[0].shard].samples++;
     }
     return CLI_OK;
 }
@@ -187,7 +180,7 @@ static int deal(const splitting *s, shard *shards, size_t count)
     for (size_t k = 1; k <= s->n_parts; k++) {
         bool rest = k == s->n_parts;
         size_t part = rest ? 0 : k, first = at;
-        double want = rest ? 0 : s->fractions[k - 1] * (double)s->info.samples;
+        double want = rest ? 0 : s->fractions[k - 1] * (double)s->samples;
         for (double have = 0; at < count; at++) {
             double more = (double)shards[at].samples;
             if (!rest && have + more - want > want - have) break;
@@ -223,7 +216,7 @@ static tarn_status adopt(void *context, void *output, tarn_error *err)
         size_t n = 0;
         for (size_t i = 0; i < a->count; i++)
             if (a->shards[i].part == part) numbers[n++] = a->shards[i].number;
-        status = tarn_pack_adopt(output, part, a->s->fold, numbers, n, how, err);
+        status = tarn_pack_adopt(output, part, a->s->fold.set, numbers, n, how, err);
     }
     free(numbers);
     return status;
@@ -231,7 +224,7 @@ static tarn_status adopt(void *context, void *output, tarn_error *err)
 
 static int split_shards(splitting *s)
 {
-    size_t count = (size_t)s->info.shards;
+    size_t count = s->fold.fold.n_shards;
     shard *shards = calloc(count + 1, sizeof *shards);
     if (!shards) cli_no_memory();
     for (size_t i = 0; i < count; i++) {
@@ -254,7 +247,6 @@ static int split_shards(splitting *s)
 
 static int split(splitting *s)
 {
-    tarn_error err;
     const char *by = cli_value(s->args, "by");
     bool shards = by && strcmp(by, "shards") == 0;
     if (by && !shards && strcmp(by, "samples") != 0)
@@ -266,8 +258,7 @@ static int split(splitting *s)
     int status = take_parts(s);
     if (status == CLI_OK) status = cli_open(s->args, s->args->words[0], &s->fold);
     if (status != CLI_OK) return status;
-    if (tarn_fold_info_get(s->fold, &s->info, sizeof s->info, &err) != TARN_OK)
-        return cli_fail(&err);
+    s->samples = tarn_dataset_count(s->fold.set);
     return shards ? split_shards(s) : split_samples(s);
 }
 
@@ -275,7 +266,7 @@ static int run(const cli_args *args)
 {
     splitting s = {.args = args};
     int status = split(&s);
-    tarn_fold_close(s.fold);
+    cli_fold_close(&s.fold);
     cli_list_free(&s.list);
     return status;
 }

@@ -3,32 +3,12 @@
  * come by. */
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli.h"
 
-/* Whether it is DIR:FOLD with a folder that is there, whatever its name looks like. */
-static bool is_fold(const char *path)
-{
-    const char *colon = strrchr(path, ':');
-    if (!colon || colon == path || strchr(colon, '/')) return false;
-    char *folder = strndup(path, (size_t)(colon - path));
-    if (!folder) cli_no_memory();
-    bool there = access(folder, F_OK) == 0;
-    free(folder);
-    return there;
-}
-
-/* A list in words: several archives, or a pattern that no file has for its name. */
-static bool is_list(const char *path)
-{
-    return access(path, F_OK) != 0 && (strstr(path, "::") || strpbrk(path, "{*?[")) &&
-           !is_fold(path);
-}
-
 bool cli_is_stream(const char *path)
 {
-    return tarn_tar_is_stream(path) || is_list(path);
+    return tarn_tar_is_stream(path) || tarn_urls_is_list(path);
 }
 
 static int compare_keys(const void *left, const void *right)
@@ -89,7 +69,7 @@ static tarn_status open_words(const char *const *words, int n_words,
     tarn_status status = TARN_OK;
     for (int i = 0; status == TARN_OK && i < n_words; i++) {
         size_t more = 1;
-        if (is_list(words[i])) {
+        if (tarn_urls_is_list(words[i])) {
             status = tarn_urls_expand(words[i], &expanded[i], err);
             if (status != TARN_OK) break;
             more = expanded[i].count;

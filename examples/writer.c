@@ -52,9 +52,9 @@ int main(int argc, char **argv)
 {
     tarn_error err;
     tarn_written written;
-    tarn_fold *fold;
-    tarn_sample sample;
-    uint64_t row;
+    tarn_dataset *fold;
+    uint64_t sample;
+    uint32_t txt;
     tarn_view view;
     if (argc != 3) {
         fprintf(stderr, "usage: writer FOLDER COUNT\n");
@@ -65,13 +65,14 @@ int main(int argc, char **argv)
     printf("%llu samples in %llu shards\n", (unsigned long long)written.samples,
            (unsigned long long)written.shards);
 
-    if (tarn_fold_open(argv[1], NULL, &fold, &err) != TARN_OK) return fail(&err);
-    if (tarn_fold_find(fold, "n000012", &sample, &err) != TARN_OK ||
-        tarn_fold_pick(fold, &sample, "txt", &row, &err) != TARN_OK ||
-        tarn_fold_view(fold, row, &view, &err) != TARN_OK)
+    if (tarn_dataset_open(argv[1], NULL, &fold, &err) != TARN_OK) return fail(&err);
+    const char *key = "n000012";
+    if (tarn_dataset_find(fold, &key, 1, &sample, NULL, &err) != TARN_OK ||
+        tarn_dataset_field_find(fold, "txt", &txt, &err) != TARN_OK ||
+        tarn_dataset_get(fold, sample, txt, &view, &err) != TARN_OK)
         return fail(&err);
     printf("%.*s\n", (int)view.size, (const char *)view.data);
     tarn_view_release(&view);
-    tarn_fold_close(fold);
+    tarn_dataset_close(fold);
     return 0;
 }

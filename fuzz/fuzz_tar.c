@@ -5,10 +5,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <tarn/fold.h>
 #include <tarn/tar.h>
 #include <tarn/verify.h>
 
+#include "itar/fold.h"
 #include "tar/reader.h"
 
 typedef struct found {
@@ -147,20 +147,20 @@ static const found *member_at(const list *l, uint64_t offset)
 }
 
 /* Whatever was scanned can be fetched again: bytes and full name. */
-static void check_row(tarn_fold *fold, uint64_t number, const list *l)
+static void check_row(tarn__fold *fold, uint64_t number, const list *l)
 {
     tarn_row row;
     tarn_view view;
     tarn_text member = {0};
     tarn_error err;
-    CHECK(tarn_index_row(tarn_fold_index(fold), number, &row, NULL) == TARN_OK);
+    CHECK(tarn_index_row(fold->index, number, &row, NULL) == TARN_OK);
     const found *m = member_at(l, row.offset);
     CHECK(m && m->size == row.size);
-    CHECK(tarn_fold_view(fold, number, &view, &err) == TARN_OK);
+    CHECK(tarn__fold_view(fold, number, false, &view, &err) == TARN_OK);
     CHECK(view.size == m->size &&
           memcmp(view.data, input + m->offset + 512, m->size) == 0);
     tarn_view_release(&view);
-    CHECK(tarn_fold_names(fold, number, NULL, &member, &err) == TARN_OK);
+    CHECK(tarn__fold_names(fold, number, NULL, &member, &err) == TARN_OK);
     CHECK(member.size == m->name_len && memcmp(member.data, m->name, m->name_len) == 0);
     tarn_text_reset(&member);
 }
@@ -177,26 +177,27 @@ static size_t regular_count(const list *l)
 static int check_fold(const list *l, tarn_keys keys, bool lenient,
                       uint64_t *out_duplicates)
 {
-    tarn_fold *fold;
-    tarn_fold_info info;
+    tarn__fold *fold;
     tarn_error err;
-    tarn_fold_options o = TARN_FOLD_OPTIONS_INIT;
+    tarn__fold_options o = {0};
     tarn_index_options scan = TARN_INDEX_OPTIONS_INIT;
     tarn_index_info index;
     scan.keys = keys;
     scan.lenient = lenient;
     scan.threads = 1;
     o.index = &scan;
-    if (tarn_fold_open(path, &o, &fold, &err) != TARN_OK) return 0;
-    CHECK(tarn_fold_info_get(fold, &info, sizeof info, &err) == TARN_OK);
-    tarn_index_info_get(tarn_fold_index(fold), &index, sizeof index);
+    if (tarn__fold_open(path, &o, &fold, &err) != TARN_OK) return 0;
+    const tarn_index_report *report = &fold->report;
+    uint64_t samples;
+    CHECK(tarn__fold_count(fold, &samples, &err) == TARN_OK);
+    tarn_index_info_get(fold->index, &index, sizeof index);
     uint64_t rows = index.rows;
-    CHECK(rows + info.report->unkeyed <= regular_count(l));
-    if (!lenient) CHECK(rows + info.report->unkeyed == regular_count(l));
+    CHECK(rows + report->unkeyed <= regular_count(l));
+    if (!lenient) CHECK(rows + report->unkeyed == regular_count(l));
     for (uint64_t i = 0; i < rows; i++)
         check_row(fold, i, l);
-    *out_duplicates = info.report->duplicates;
-    tarn_fold_close(fold);
+    *out_duplicates = report->duplicates;
+    tarn__fold_close(fold);
     return 1;
 }
 

@@ -6,12 +6,13 @@
 #include "common.h"
 
 #include <tarn/dataset.h>
-#include <tarn/fold.h>
+#include <tarn/members.h>
 #include <tarn/verify.h>
 
 #include "base/bytes.h"
 #include "base/crc.h"
 #include "folder.h"
+#include "itar/fold.h"
 #include "shard.h"
 
 enum { MIX = 1, CHECKED = 2, READ = 4, BY_HASH = 8, VERIFY = 16, FILTER = 32 };
@@ -95,27 +96,22 @@ static bool is_twin(const char *key)
 
 /* Sums are believed about where the member before ends, and so about whether there is
  * room for an extended header, which gives a member its size. */
-static bool is_hidden(tarn_fold *fold, uint64_t number, const tarn_row *row)
+static bool is_hidden(tarn__fold *fold, uint64_t number, const tarn_row *row)
 {
     tarn_row before;
     return has_sums && number > 0 &&
-           tarn_index_row(tarn_fold_index(fold), number - 1, &before, NULL) == TARN_OK &&
+           tarn_index_row(fold->index, number - 1, &before, NULL) == TARN_OK &&
            before.shard == row->shard && before.offset + 512 + before.size <= row->offset;
 }
 
 /* The member a row gives out, or NULL if it gives an error. */
-static const truth *check_row(tarn_fold *fold, uint64_t number)
+static const truth *check_row(tarn__fold *fold, uint64_t number)
 {
     tarn_row row;
     tarn_view view;
     tarn_text key = {0}, name = {0};
-    unsigned char copy[1024];
-    uint64_t size;
-    tarn_status status = tarn_fold_view(fold, number, &view, NULL);
-    CHECK((tarn_fold_read(fold, number, copy, sizeof copy, &size, NULL) == TARN_OK) ==
-          (status == TARN_OK));
-    if (status != TARN_OK) return NULL;
-    CHECK(tarn_index_row(tarn_fold_index(fold), number, &row, NULL) == TARN_OK);
+    if (tarn__fold_view(fold, number, false, &view, NULL) != TARN_OK) return NULL;
+    CHECK(tarn_index_row(fold->index, number, &row, NULL) == TARN_OK);
     const truth *m = truth_at(&row);
     CHECK(m);
     if (m->how == PAX_SIZE && view.size == 0 && is_hidden(fold, number, &row)) {
@@ -123,11 +119,10 @@ static const truth *check_row(tarn_fold *fold, uint64_t number)
         return NULL;
     }
     CHECK(view.size == m->size && is_letter(view.data, view.size, m->letter));
-    CHECK(size == m->size && is_letter(copy, size, m->letter));
     tarn_view_release(&view);
-    CHECK(tarn_fold_names(fold, number, &key, &name, NULL) == TARN_OK);
+    CHECK(tarn__fold_names(fold, number, &key, &name, NULL) == TARN_OK);
     CHECK(strcmp(key.data, m->key) == 0 && strcmp(name.data, m->name) == 0);
-    CHECK(strcmp(tarn_index_field(tarn_fold_index(fold), row.field), m->field) == 0);
+    CHECK(strcmp(tarn_index_field(fold->index, row.field), m->field) == 0);
     tarn_text_reset(&key);
     tarn_text_reset(&name);
     return m;
@@ -136,62 +131,54 @@ static const truth *check_row(tarn_fold *fold, uint64_t number)
 /* All rows of a sample that can be read have one key, or two with one hash: whoever wrote
  * the index is believed about those. Where a key was asked for and the index knows of
  * keys that share a hash, every row was compared. */
-static void check_sample(tarn_fold *fold, const tarn_sample *s, const char *key)
+static void check_sample(tarn__fold *fold, const tarn__sample_rows *s, const char *key)
 {
-    bool exact = key && tarn_index_collision(tarn_fold_index(fold), 1);
+    bool exact = key && tarn_index_collision(fold->index, 1);
     CHECK(s->count > 0);
     for (uint32_t k = 0; k < s->count && k < 64; k++) {
-        const truth *m = check_row(fold, tarn_sample_row(s, k));
+        const truth *m = check_row(fold, tarn__rows_at(s, k));
         if (!m) continue;
         if (!key) key = m->key;
         CHECK(strcmp(key, m->key) == 0 || (!exact && is_twin(key) && is_twin(m->key)));
     }
 }
 
-static void check_key(tarn_fold *fold, const char *key, const char *field)
+static tarn__sample_rows rows_of(const tarn__fold *fold, uint64_t sample)
 {
-    tarn_sample s;
-    uint64_t row;
-    if (tarn_fold_find(fold, key, &s, NULL) != TARN_OK) return;
+    uint64_t from = tarn__fold_start(fold, sample);
+    return (tarn__sample_rows){(uint32_t)tarn__fold_n_rows(fold, sample), (uint32_t)from,
+                               fold->rows ? fold->rows + from : NULL};
+}
+
+static void check_key(tarn__fold *fold, const char *key, const char *field)
+{
+    tarn__sample_rows s;
+    uint64_t sample, row;
+    if (tarn__fold_find_rows(fold, key, &s, NULL) != TARN_OK) return;
     check_sample(fold, &s, key);
-    if (tarn_fold_pick(fold, &s, field, &row, NULL) != TARN_OK) return;
+    uint32_t id = tarn__names_find(&fold->index->fields, field, strlen(field));
+    if (id == TARN__NAME_NONE || tarn__fold_count(fold, &sample, NULL) != TARN_OK ||
+        tarn__fold_find(fold, key, &sample, NULL) != TARN_OK ||
+        tarn__fold_row_of(fold, sample, id, &row, NULL) != TARN_OK)
+        return;
     const truth *m = check_row(fold, row);
     CHECK(!m || strcmp(m->field, field) == 0);
 }
 
-static void check_filters(tarn_fold *fold)
-{
-    const char *fields[] = {"txt", "cls"}, *keys[] = {"a", "m", TWIN_TWO, "absent"};
-    bool found[4];
-    tarn_sample s;
-    tarn_fold_info info;
-    if (tarn_fold_require(fold, fields, 2, NULL) != TARN_OK ||
-        tarn_fold_keep(fold, keys, 4, found, NULL) != TARN_OK)
-        return;
-    CHECK(!found[3]);
-    CHECK(tarn_fold_info_get(fold, &info, sizeof info, NULL) == TARN_OK);
-    for (uint64_t i = 0; i < info.samples; i++) {
-        CHECK(tarn_fold_sample(fold, i, &s, NULL) == TARN_OK);
-        check_sample(fold, &s, NULL);
-    }
-}
-
 /* Returns how many members could be read by position. */
-static uint64_t check_positions(tarn_fold *fold, const tarn_fold_info *info)
+static uint64_t check_positions(tarn__fold *fold, uint64_t samples)
 {
     uint64_t rows = 0, good = 0;
-    tarn_sample s;
     tarn_index_info index;
-    tarn_index_info_get(tarn_fold_index(fold), &index, sizeof index);
-    for (uint64_t i = 0; i < info->samples; i++) {
-        CHECK(tarn_fold_sample(fold, i, &s, NULL) == TARN_OK);
+    tarn_index_info_get(fold->index, &index, sizeof index);
+    for (uint64_t i = 0; i < samples; i++) {
+        tarn__sample_rows s = rows_of(fold, i);
         if (i < 32) check_sample(fold, &s, NULL);
         for (uint32_t k = 0; k < s.count && i < 32; k++)
-            good += check_row(fold, tarn_sample_row(&s, k)) != NULL;
+            good += check_row(fold, tarn__rows_at(&s, k)) != NULL;
         rows += s.count;
     }
-    CHECK(rows == index.rows && info->samples == index.samples);
-    CHECK(tarn_fold_sample(fold, info->samples, &s, NULL) == TARN_ERR_NO_SAMPLE);
+    CHECK(rows == index.rows && samples == index.samples);
     return good;
 }
 
@@ -240,15 +227,59 @@ static void check_sets(tarn_dataset *d)
     tarn_field_sets_reset(&sets);
 }
 
-static void check_dataset(tarn_fold *fold)
+/* Rows that members are said to have, in a fold of the same files. */
+static void check_members(tarn__fold *fold, tarn_dataset *d, uint64_t sample)
+{
+    tarn_stored have[64];
+    size_t n;
+    if (tarn_dataset_members(d, sample, have, 64, &n, NULL) != TARN_OK) return;
+    for (size_t k = 0; k < n && k < 64; k++) {
+        const truth *m = check_row(fold, have[k].row);
+        CHECK(!m || strcmp(m->field, tarn_dataset_field(d, have[k].field)) == 0);
+    }
+}
+
+static void check_filters(tarn__fold *fold, tarn_dataset *all)
+{
+    const char *fields[] = {"txt", "cls"}, *keys[] = {"a", "m", TWIN_TWO, "absent"};
+    bool found[4];
+    tarn_dataset *having, *few, *d;
+    tarn_condition c = TARN_CONDITION_INIT;
+    c.kind = TARN_CONDITION_HAVING;
+    c.names = fields;
+    c.n_names = 2;
+    if (tarn_dataset_filter(all, &c, &having, NULL) != TARN_OK) return;
+    c.kind = TARN_CONDITION_KEYS;
+    c.names = keys;
+    c.n_names = 4;
+    c.found = found;
+    if (tarn_dataset_with_fields(having, fields, 2, &few, NULL) == TARN_OK) {
+        if (tarn_dataset_filter(few, &c, &d, NULL) == TARN_OK) {
+            CHECK(!found[3]);
+            for (uint64_t i = 0; i < tarn_dataset_count(d); i++)
+                check_members(fold, d, i);
+            tarn_dataset_close(d);
+        }
+        tarn_dataset_close(few);
+    }
+    tarn_dataset_close(having);
+}
+
+static void check_dataset(tarn__fold *fold, const char *path, unsigned options)
 {
     tarn_dataset *d;
     tarn_text key = {0};
     uint64_t found;
-    if (tarn_dataset_of_fold(fold, &d, NULL) != TARN_OK) return;
+    tarn_dataset_options o = TARN_DATASET_OPTIONS_INIT;
+    o.check = options & CHECKED;
+    o.by_hash = options & BY_HASH;
+    if (options & READ) o.io = TARN_IO_READ;
+    if (tarn_dataset_open(path, &o, &d, NULL) != TARN_OK) return;
     check_sets(d);
+    if (options & FILTER) check_filters(fold, d);
     for (uint64_t i = 0; i < tarn_dataset_count(d) && i < 16; i++) {
         if (tarn_dataset_key(d, i, &key, NULL) != TARN_OK) continue;
+        check_members(fold, d, i);
         for (uint32_t f = 0; f < 8 && tarn_dataset_field(d, f); f++)
             check_piece(d, i, f, key.data);
         if (tarn_dataset_find(d, (const char *const *)&key.data, 1, &found, NULL, NULL) ==
@@ -271,24 +302,22 @@ static uint64_t count_truth(void)
 
 static void check_fold(const char *path, unsigned options, bool verified)
 {
-    tarn_fold *fold;
-    tarn_fold_info info;
+    tarn__fold *fold;
     tarn_error err;
-    uint64_t good = 0;
-    tarn_fold_options o = TARN_FOLD_OPTIONS_INIT;
+    uint64_t good = 0, samples;
+    tarn__fold_options o = {0};
     o.check = options & CHECKED;
     o.by_hash = options & BY_HASH;
     if (options & READ) o.io = TARN_IO_READ;
-    tarn_status status = tarn_fold_open(path, &o, &fold, &err);
+    tarn_status status = tarn__fold_open(path, &o, &fold, &err);
     if (status == TARN_OK) {
-        if (tarn_fold_info_get(fold, &info, sizeof info, NULL) == TARN_OK)
-            good = check_positions(fold, &info);
+        if (tarn__fold_count(fold, &samples, NULL) == TARN_OK)
+            good = check_positions(fold, samples);
         for (size_t i = 0; i < MEMBERS; i++)
             check_key(fold, members[i].key, members[i].field);
         check_key(fold, "absent", "txt");
-        check_dataset(fold);
-        if (options & FILTER) check_filters(fold);
-        tarn_fold_close(fold);
+        check_dataset(fold, path, options);
+        tarn__fold_close(fold);
     }
     if (verified && !(options & CHECKED)) CHECK(good == count_truth());
 }

@@ -27,7 +27,7 @@ PAGES = OUT / "pages"
 LINK = re.compile(r"(\[(?:[^\[\]]|\[[^\]]*\])*\]\()([^()\s]+)(\))")
 # Files of the repository that have another place on the site.
 PLACES = {
-    "README.md": "tour.md", "CONTRIBUTING.md": "project/contributing.md", "SECURITY.md": "project/security.md",
+    "README.md": "README.md", "docs/README.md": "pages.md", "CONTRIBUTING.md": "project/contributing.md", "SECURITY.md": "project/security.md",
     "CHANGELOG.md": "project/changelog.md", "LICENSE": "project/license.txt", "examples": "examples/README.md",
     "include/tarn": "c-api/README.md", "python/tarn": "python/names.md", "docs/benchmarks": "benchmarks/README.md",
 }
@@ -37,7 +37,7 @@ SECTIONS = (("Guides", "guides"), ("Python", "python"), ("C", "c-api"), ("Format
 
 def place(name):
     """Where a file of the repository is on the site, or None. README.md becomes the index of its
-    folder, so no page may be named index.md."""
+    folder, so no page may be named index.md. The README of the project is the first page."""
     if name in PLACES:
         return PLACES[name]
     if name.startswith("docs/"):
@@ -117,7 +117,7 @@ def title(path):
 
 def navigation():
     """Every page: the first ones, then a section for each folder."""
-    out = [{"Documents": "README.md"}, {"Tour": "tour.md"}]
+    out = [{"Home": "README.md"}, {"Tour": "tour.md"}]
     for name, folder in SECTIONS:
         pages = sorted((PAGES / folder).glob("*.md"), key=lambda path: (path.name != "README.md", path.name))
         out.append({name: [{title(path): f"{folder}/{path.name}"} for path in pages]})
@@ -139,7 +139,8 @@ def main():
     done = subprocess.run([ROOT / ".venv-docs/bin/mkdocs", "build", "--strict", "-f", config],
                           env={**os.environ, "NO_MKDOCS_2_WARNING": "1"})
     if done.returncode == 0:
-        print(f"{len(list((OUT / 'site').rglob('*.html')))} pages: {(OUT / 'site/index.html').relative_to(ROOT)}")
+        print(f"{len(list((OUT / 'site').rglob('*.html')))} pages. To read and search them: "
+              f"python3 -m http.server -d {(OUT / 'site').relative_to(ROOT)}")
     return done.returncode
 
 

@@ -29,7 +29,7 @@ LONG = (
 # text, by what a kill or a power failure leaves on the disk), and the same C code runs in the
 # suites that stay.
 NOT_ASAN = {
-    "faults/test_power", "faults/test_write", "hostile/test_execution",
+    "faults/test_power", "faults/test_write", "hostile/test_execution", "python/test_torch",
     "interop/test_braces", "interop/test_dataset_reference", "interop/test_formats",
     "interop/test_iac", "interop/test_order", "interop/test_random", "interop/test_reference",
     "interop/test_webdataset_reading", "interop/test_webdataset_writer",

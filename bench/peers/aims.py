@@ -10,7 +10,7 @@ class Aim:
     way: str
     other: str
     ratio: float
-    bounds: str  # what is to be said where it is missed
+    bounds: str  # what the page says if it is missed
     other_workload: str = ""  # where the other has no match for this one
 
     def judge(self, rows):
@@ -23,14 +23,14 @@ class Aim:
         return mine / theirs if mine and theirs else None
 
 
-START = ("A pass is a process that starts, scans, writes and syncs: tens of milliseconds, of which bare reading is half. In a profile the "
-         "rest is parsing, sorting by key and the write; `bench/run.py --only ways` has the parts.")
+START = ("A pass is a process that starts, scans, writes and syncs: tens of milliseconds, half of it plain reading. In a profile the "
+         "rest is parsing, sorting by key and writing; `bench/run.py --only ways` measures the parts.")
 # What perf sees in each of them, with bench/data at size.
-OBJECTS = ("In a profile of `ds[i]` half of the time goes to memory that is not in a cache: the row of the index, the header that it is "
+OBJECTS = ("In a profile of `ds[i]` half of the time is cache misses: the row of the index and the header that it is "
            "compared with (`tarn__fold_whole`, `check_row`, `tarn__locate_name_key`: 52 % with views, 35 % with bytes, and 18 % for the "
-           "payload); most of the rest is Python's dicts, keys and objects. `batch` makes none of these, and asks for the next rows ahead.")
-COPIES = ("In a profile 38 % is `copy_fold`, which waits for the headers it compares, 18 % `check_row`, for the rows of the index, and 15 % "
-          "the copy of 1 KB; `bench/loader.py` has the same with two threads, next to `memcpy`.")
+           "payload); most of the rest is Python's dicts, keys and objects. `batch` creates none of these, and prefetches the next rows.")
+COPIES = ("In a profile 38 % is `copy_fold`, which waits for the headers it compares, 18 % is `check_row`, which waits for the rows of the index, and 15 % "
+          "is the copy of 1 KB; `bench/loader.py` measures the same with two threads and compares it with `memcpy`.")
 AIMS = (
     Aim("index, small members, 1 thread", "index", "d1", "1 thread", "GNU tar", 7, START),
     Aim("index, small members, 2 threads", "index", "d1", "2 threads", "GNU tar", 11, START),
@@ -39,23 +39,23 @@ AIMS = (
     Aim("random small sample, bytes", "random", "d1", "bytes", "wids", 8, OBJECTS),
     Aim("random small sample, views", "random", "d1", "views", "wids", 12, OBJECTS),
     Aim("random large sample, bytes", "random", "d2", "bytes", "wids", 2,
-        "91 KB are copied for each sample: as does wids."),
+        "91 KB are copied for each sample, as in wids."),
     Aim("random large sample, views", "random", "d2", "views", "wids", 14, OBJECTS),
-    Aim("random batches of small samples, 1 thread, next to single ones", "batches", "d1", "1 thread", "wids", 40,
+    Aim("random batches of small samples, 1 thread, compared with single samples", "batches", "d1", "1 thread", "wids", 40,
         COPIES, "random"),
-    Aim("random batches of small samples, 2 threads, next to single ones", "batches", "d1", "2 threads", "wids", 55,
-        "Two threads of Python ask for batches in turns, and a batch takes no longer than handing one from thread to thread. " + COPIES, "random"),
-    Aim("random batches of large samples, 2 threads, next to single ones", "batches", "d2", "2 threads", "wids", 3.5,
-        "91 KB are copied for each sample: the memory of two cores is what bounds it.", "random"),
+    Aim("random batches of small samples, 2 threads, compared with single samples", "batches", "d1", "2 threads", "wids", 55,
+        "Two Python threads request batches in turn, and a batch takes no longer than passing one from thread to thread. " + COPIES, "random"),
+    Aim("random batches of large samples, 2 threads, compared with single samples", "batches", "d2", "2 threads", "wids", 3.5,
+        "91 KB are copied for each sample: memory bandwidth of two cores is the limit.", "random"),
     Aim("sequential, small samples, in batches", "sequential", "d1", "batches", "webdataset", 200,
         COPIES),
     Aim("sequential, small samples, as dicts", "sequential", "d1", "bytes", "webdataset", 50, OBJECTS),
     Aim("write small samples from Python, not synced", "write", "d1", "not synced", "webdataset", 40,
-        "In a profile half of the time is the system's copy into the page cache. The dicts are made while the clock runs, for all "
-        "contestants; checksums and the index are written along."),
+        "In a profile half of the time is the system's copy into the page cache. The time includes making the dicts, for all "
+        "contestants, and writing the checksums and the index."),
     Aim("write small samples from Python, durable", "write", "d1", "durable", "webdataset", 25,
-        "The others are not asked to wait for the disk, tarn is."),
+        "Only tarn waits for the disk here."),
     Aim("JPEG to 224 × 224 batches, 2 threads", "epoch", "d2", "default", "files", 3.3,
-        "In a profile 88 % of the time is inside libjpeg-turbo, 7 % the resize: there is nothing else left to take away "
-        "(`bench/loader.py` has the rate next to bare libjpeg-turbo's)."),
+        "In a profile 88 % of the time is inside libjpeg-turbo and 7 % is the resize, so nothing is left to remove "
+        "(`bench/loader.py` compares the rate with that of bare libjpeg-turbo)."),
 )

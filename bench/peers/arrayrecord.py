@@ -41,11 +41,11 @@ class Number(grain.transforms.Map):
 class Peer(base.Peer):
     package = "array-record"
     kinds = ("d1", "d2", "tiny")
-    settings = ("`ArrayRecordWriter` with `group_size:1` (for random access) and `uncompressed`; four "
-                "files; `grain.sources.ArrayRecordDataSource`, many at once by `__getitems__`; epochs by "
-                "`grain.DataLoader` with two worker processes, which it starts anew for each epoch, and a shuffling "
-                "`IndexSampler`. A record is one string, so fields are joined behind their lengths.")
-    lacks = {"index": "written along with the records", "verify": "not looked at"}
+    settings = ("`ArrayRecordWriter` with `group_size:1` (for random access) and `uncompressed`; four files; "
+                "`grain.sources.ArrayRecordDataSource`, with `__getitems__` for batches; epochs with "
+                "`grain.DataLoader`, two worker processes that it restarts for each epoch, and a shuffling "
+                "`IndexSampler`. A record is one string, so each field is stored after its length.")
+    lacks = {"index": "written with the records", "verify": "not examined"}
 
     def version(self):
         import importlib.metadata as found

@@ -27,9 +27,9 @@ class Peer(base.Peer):
     package = "pyarrow"
     kinds = ("d1", "d2", "tiny", "rows")
     settings = ("Arrow IPC files, uncompressed, record batches of 8,192 rows, columns of type binary (rows of "
-                "floats: fixed-size lists), opened by `memory_map`; `as_py` of single values, `take` of many; "
-                "epochs by torch's `DataLoader`.")
-    lacks = {"resume": "torch's `DataLoader` has no state", "index": "written along with the data", "verify": "no checksums"}
+                "floats: fixed-size lists), opened with `memory_map`; `as_py` for single values, `take` for "
+                "batches; epochs with torch's `DataLoader`.")
+    lacks = {"resume": "torch's `DataLoader` has no state", "index": "written with the data", "verify": "no checksums"}
 
     def kind_of(self, data):
         return pa.list_(pa.float32(), 64) if data.kind == "rows" else pa.large_binary()

@@ -24,11 +24,11 @@ def read(path):
 class Peer(base.Peer):
     package = "torch"
     kinds = ("d2",)
-    settings = ("Plain files, listed once when opened; epochs by torch's `DataLoader`, two workers that stay, "
-                "Pillow; once also with Pillow's `draft`, which lets libjpeg leave out detail.")
+    settings = ("Plain files, listed once when opened; epochs with torch's `DataLoader`, two persistent workers, "
+                "Pillow; also with Pillow's `draft`, which lets libjpeg omit detail.")
     ways = {"epoch": ("Pillow", "Pillow with draft")}
-    lacks = {"batches": "one sample at a time", "resume": "torch's `DataLoader` has no state", "index": "the file system is it",
-             "verify": "no checksums"}
+    lacks = {"batches": "one sample at a time", "resume": "torch's `DataLoader` has no state",
+             "index": "the file system is the index", "verify": "no checksums"}
 
     def version(self):
         import importlib.metadata as found

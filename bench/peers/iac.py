@@ -11,7 +11,7 @@ class Peer(base.Peer):
     package = "iatro-base-iac"
     kinds = ("pack",)
     settings = ("`build_pack_streaming`; `PackReader` with its defaults: `read_payload`, `read_payload_views`, "
-                "`read_payloads` of many.")
+                "`read_payloads` for batches.")
     ways = {"random": ("bytes", "views")}
 
     def write(self, folder, samples, data):

@@ -41,10 +41,10 @@ class Samples:
 class Peer(base.Peer):
     package = "pylance"
     kinds = ("d1", "d2", "tiny")
-    settings = ("`write_dataset` from record batches of 1,024 rows, its default file format; `take` of one row or "
-                "of a batch, which stays an Arrow table; epochs by torch's `DataLoader` with two spawned workers "
-                "that `take` a batch at a time.")
-    lacks = {"resume": "torch's `DataLoader` has no state", "index": "written along with the data", "verify": "no checksums"}
+    settings = ("`write_dataset` from record batches of 1,024 rows, default file format; `take` of one row or of a "
+                "batch, which remains an Arrow table; epochs with torch's `DataLoader` and two spawned workers that "
+                "`take` a batch at a time.")
+    lacks = {"resume": "torch's `DataLoader` has no state", "index": "written with the data", "verify": "no checksums"}
 
     def write(self, folder, samples, data):
         schema, parts = tables(samples, data)

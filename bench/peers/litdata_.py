@@ -23,11 +23,11 @@ def numbers(samples):
 class Peer(base.Peer):
     package = "litdata"
     kinds = ("d1", "d2", "tiny")
-    settings = ("`BinaryWriter` with chunks of 64 MB, as its `optimize` uses in each of its processes (without "
-                "starting any, which would only cost here); `StreamingDataset` on the local folder; epochs by "
-                "`StreamingDataLoader` with two workers. Single samples at random are not what it is made for: it "
-                "takes up a chunk at a time.")
-    lacks = {"batches": "one sample at a time", "index": "written along with the chunks", "verify": "no checksums"}
+    settings = ("`BinaryWriter` with chunks of 64 MB, as `optimize` uses it in each of its processes (without "
+                "starting any, which would only add cost here); `StreamingDataset` on the local folder; epochs with "
+                "`StreamingDataLoader` and two workers. It is not made for single samples at random: it loads a "
+                "chunk at a time.")
+    lacks = {"batches": "one sample at a time", "index": "written with the chunks", "verify": "no checksums"}
 
     def write(self, folder, samples, data):
         pathlib.Path(folder).mkdir(parents=True)

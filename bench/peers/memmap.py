@@ -11,9 +11,9 @@ KINDS = {"d1": [("bin", "V1024"), ("cls", "V2")], "tiny": [("bin", "V16")], "row
 class Peer(base.Peer):
     package = "numpy"
     kinds = ("d1", "tiny", "rows")
-    settings = ("`numpy.memmap` of a structured type (rows of floats: of two dimensions); only samples of one size "
-                "can be kept so.")
-    lacks = {"resume": "no loader", "epoch": "samples of one size only", "index": "needs none", "verify": "no checksums"}
+    settings = ("`numpy.memmap` of a structured type (rows of floats: two dimensions); this can only store samples "
+                "of one size.")
+    lacks = {"resume": "no loader", "epoch": "samples of one size only", "index": "not needed", "verify": "no checksums"}
 
     def write(self, folder, samples, data):
         pathlib.Path(folder).mkdir(parents=True)

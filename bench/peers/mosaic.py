@@ -34,10 +34,10 @@ def numbers(samples):
 class Peer(base.Peer):
     package = "mosaicml-streaming"
     kinds = ("d1", "d2", "tiny")
-    settings = ("`MDSWriter` with columns of bytes, uncompressed, shards of 64 MB (its default), no hashes; "
-                "`StreamingDataset` on the local folder; epochs by `StreamingDataLoader` with two workers and its "
+    settings = ("`MDSWriter` with columns of bytes, uncompressed, shards of 64 MB (the default), no hashes; "
+                "`StreamingDataset` on the local folder; epochs with `StreamingDataLoader`, two workers and the "
                 "default shuffle `py1e`.")
-    lacks = {"batches": "one sample at a time", "index": "written along with the shards", "verify": "hashes were not written"}
+    lacks = {"batches": "one sample at a time", "index": "written with the shards", "verify": "hashes were not written"}
 
     def write(self, folder, samples, data):
         with streaming.MDSWriter(out=folder, columns={f: "bytes" for f in data.fields}) as out:

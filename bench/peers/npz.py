@@ -8,8 +8,8 @@ from . import rows
 
 class Peer(rows.Peer):
     package = "numpy"
-    settings = ("`numpy.savez`, not compressed; opening reads the whole array into memory, after which it is "
-                "NumPy's alone.")
+    settings = ("`numpy.savez`, not compressed; opening reads the whole array into memory, and everything after "
+                "that is plain NumPy.")
 
     def write(self, folder, samples, data):
         pathlib.Path(folder).mkdir(parents=True)

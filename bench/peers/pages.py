@@ -29,7 +29,7 @@ def introduction(result):
     m, full = result["machine"], result["form"] == "full"
     return INTRODUCTION.format(
         flag=" --full" if full else "", machine=machine_text(m), form=result["form"], rounds=result["rounds"],
-        seconds=result["seconds"], growth="" if full or is_apart(result, "growth") else " (growth: one, of five openings each)",
+        seconds=result["seconds"], growth="" if full or is_apart(result, "growth") else " (growth: one round of five openings)",
         busy=BUSY.format(load=m["load_before"], cores=m["cores"]) if is_busy(m) else "",
         also="".join(ALSO.format(what=" and ".join(TEXTS[w].title for w in o["workloads"]), form=o["form"], rounds=o["rounds"],
                                  commit=o["machine"]["commit"], date=o["machine"]["date"]) for o in result.get("also", ())))
@@ -50,7 +50,7 @@ def section(workload, found):
     here = {key: rows for key, rows in found.items() if key[0] == workload and any(r.rate for r in rows)}
     text = TEXTS[workload]
     plots = [f"![{tables.heading(*key[:2])}]({plot_name(*key[:2])})\n{faster(key[1], rows)}" for key, rows in here.items()]
-    return f"## {text.title}\n\n{text.measures}\n\n*What bounds it:* {text.bounds}\n\n" + "\n".join(plots) if here else ""
+    return f"## {text.title}\n\n{text.measures}\n\n*Limited by:* {text.bounds}\n\n" + "\n".join(plots) if here else ""
 
 
 def growth_section(found):
@@ -58,7 +58,7 @@ def growth_section(found):
     if not opening:
         return ""
     text = TEXTS["growth"]
-    return (f"## {text.title}\n\n{text.measures}\n\n*What bounds it:* {text.bounds}\n\n"
+    return (f"## {text.title}\n\n{text.measures}\n\n*Limited by:* {text.bounds}\n\n"
             f"![Opening](growth-open.svg)\n\n{tables.growth_table(opening, seconds)}\n\n"
             f"![Random access](growth-random.svg)\n\n{tables.growth_table(reading, lambda v: with_unit(v) + '/s')}\n")
 
@@ -69,7 +69,7 @@ def readme(result, rows, found):
     parts = [introduction(result), f"## Summary\n\n{tables.summary(found)}\n\n{USUAL}"]
     parts += [section(workload, found) for workload in TEXTS if workload != "growth"]
     parts += [growth_section(found), f"## Bytes on disk\n\n{tables.stored_table(result['stored'])}\n\n{ON_DISK}",
-              f"## Aims\n\n{judged}\n\n" + PROFILE + (VERDICTS if is_busy(result["machine"]) else "") + "\n\n" + "\n\n".join(missed or ["None of these is missed."]) + f"\n\n{AIMS_ELSEWHERE}",
+              f"## Aims\n\n{judged}\n\n" + PROFILE + (VERDICTS if is_busy(result["machine"]) else "") + "\n\n" + "\n\n".join(missed or ["All of these are met."]) + f"\n\n{AIMS_ELSEWHERE}",
               f"## Contestants\n\n{contestants}\n\n" + "\n".join([ABSENT, *failed]) + "\n"]
     return "\n".join(filter(None, parts))
 
@@ -92,7 +92,7 @@ def plot(workload, kind, rows):
     drawn = [(r.name, tables.value(r), *tables.spread(r), tables.shown(workload, tables.value(r)), r.peer in OURS)
              for r in tables.ordered(rows) if r.rate and r.way != "views"]
     better = "less" if tables.is_time(workload) else "more"
-    return svg.bars(tables.heading(workload, kind), f"{TEXTS[workload].unit}, {better} is better; bars are medians, the thin lines go from the least to the most", drawn)
+    return svg.bars(tables.heading(workload, kind), f"{TEXTS[workload].unit}, {better} is better; bars are medians, thin lines show the range", drawn)
 
 
 def plots(found):

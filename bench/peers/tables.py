@@ -75,7 +75,7 @@ def ordered(rows):
 
 def table(workload, rows):
     """All contestants of one workload."""
-    head = ["contestant", TEXTS[workload].unit, "least – most", "CPU for one", "own MB", "resident MB", "tarn is faster by"]
+    head = ["contestant", TEXTS[workload].unit, "least – most", "CPU per item", "own MB", "resident MB", "tarn is faster by"]
     if workload == "resume":
         head.append("every sample")
     return grid(head, [line_of(r, rows) for r in ordered(rows)], right=range(1, 7))
@@ -106,7 +106,7 @@ def summary(found):
         lines.append([f"[{heading(workload, kind)}](tables.md#{anchor(workload, kind)})",
                       shown(workload, value(mine)) + more,
                       f"{other.name}: {shown(workload, value(other))}" if other else "–", verdict])
-    return grid(["", "tarn", "the fastest other", "tarn is"], lines, right=(1, 2))
+    return grid(["", "tarn", "fastest other", "tarn is"], lines, right=(1, 2))
 
 
 def anchor(workload, kind):
@@ -126,7 +126,7 @@ def aims(rows):
         if not met:
             job = aim.job[0].upper() + aim.job[1:]
             missed.append(f"**{job}** ({ratio:.3g} × {aim.other}, aim {aim.ratio:g} ×). {aim.bounds}")
-    return grid(["job", "aim", "here", ""], lines, right=(2,)), missed
+    return grid(["task", "aim", "measured", ""], lines, right=(2,)), missed
 
 
 def growth_lines(found):
@@ -162,7 +162,7 @@ def stored_table(stored):
         lines.append([f"{KINDS[kind]}, {int(samples):,}", owner, f"{made['size'] / 1e6:,.1f} MB",
                       f"{(made['size'] - made['payload']) / int(samples):,.0f} B", index])
     lines.sort(key=lambda cells: cells[0])
-    return grid(["data", "contestant", "on disk", "beside the payload, a sample", "index, a member"], lines, right=(2, 3, 4))
+    return grid(["data", "contestant", "on disk", "overhead per sample", "index per member"], lines, right=(2, 3, 4))
 
 
 def largest(stored):
@@ -179,5 +179,5 @@ def contestants(peers):
             missing.append(f"- **{name}** could not run: {about['why']}")
             continue
         lacks = "; ".join(f"{workload}: {why}" for workload, why in about["lacks"].items())
-        lines.append([name, about["version"], about["settings"] + (f" Not there: {lacks}." if lacks else "")])
+        lines.append([name, about["version"], about["settings"] + (f" Not available: {lacks}." if lacks else "")])
     return grid(["contestant", "version", "settings"], lines), missing

@@ -7,7 +7,7 @@ from . import rows
 
 
 class Peer(rows.Peer):
-    settings = ("`tarn.gnz.create` with `sync=False`; rows and fancy indexing of the array that the reader gives, "
+    settings = ("`tarn.gnz.create` with `sync=False`; rows and fancy indexing of the array that the reader returns, "
                 "which is a view.")
 
     def version(self):

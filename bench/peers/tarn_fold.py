@@ -13,10 +13,10 @@ from . import base
 
 class Peer(base.Peer):
     kinds = ("d1", "d2", "tiny")
-    settings = ("`DatasetWriter.write_many` with `sync=False` (index and checksums are written along) and once "
-                "durable; `tarn.open`, samples as dicts of bytes and of views; `Dataset.batch` into a buffer that is "
-                "used again, once by two threads of Python; `loader(threads=2)`, once with JPEGs decoded at the next larger eighth that "
-                "suffices (the default) and once whole, as Pillow does.")
+    settings = ("`DatasetWriter.write_many` with `sync=False` (this includes the index and the checksums), and also "
+                "durable; `tarn.open`, samples as dicts of bytes and of views; `Dataset.batch` into a buffer that "
+                "is reused, also with two Python threads; `loader(threads=2)`, with JPEGs decoded at the smallest "
+                "sufficient scale in eighths (the default), and also at full size, as Pillow does.")
     ways = {"write": ("not synced", "durable"), "random": ("bytes", "views"), "sequential": ("bytes", "views", "batches"),
             "batches": ("1 thread", "2 threads"), "epoch": ("default", "whole JPEGs"), "index": ("1 thread", "2 threads"),
             "verify": ("1 thread", "2 threads")}

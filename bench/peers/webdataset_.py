@@ -10,10 +10,10 @@ class Peer(base.Peer):
     package = "webdataset"
     kinds = ("d1", "d2", "tiny")
     reads = "tarn"
-    settings = ("`ShardWriter` with `mtime=0` and `encoder=False`, the faster of its settings (no pax headers); "
-                "reads the same plain ustar shards as tarn; epochs by `shardshuffle`, a shuffle buffer of 1,000 "
-                "samples, batches made in the two workers of a `WebLoader`.")
-    lacks = {"random": "no random access", "batches": "no random access", "resume": "no state of its own: an epoch begins anew",
+    settings = ("`ShardWriter` with `mtime=0` and `encoder=False`, its faster settings (no pax headers); reads the "
+                "same plain ustar shards as tarn; epochs with `shardshuffle`, a shuffle buffer of 1,000 samples, "
+                "and batches made in the two workers of a `WebLoader`.")
+    lacks = {"random": "no random access", "batches": "no random access", "resume": "no state: an epoch starts again",
              "index": "needs no index", "verify": "no checksums"}
 
     def write(self, folder, samples, data):

@@ -33,9 +33,9 @@ class Samples:
 class Peer(base.Peer):
     kinds = ("d1", "d2", "tiny")
     reads = "tarn"
-    settings = ("`ShardListDataset` over the shards where they lie (`localname`), without transformations, with every shard kept open; epochs "
-                "by torch's `DataLoader` with two workers and its `ChunkedSampler`. Its index is made in memory "
-                "from the shards when they are first used; the row *index* is that.")
+    settings = ("`ShardListDataset` over the local shards (`localname`), without transformations, with every shard "
+                "kept open; epochs with torch's `DataLoader`, two workers and its `ChunkedSampler`. Its index is "
+                "built in memory from the shards when they are first used; the row *index* measures this.")
     lacks = {"batches": "one sample at a time", "resume": "no state", "write": "reads WebDataset's shards",
              "verify": "MD5 of whole shards: see md5"}
 

@@ -28,7 +28,6 @@
 
 #include <tarn/array.h>
 #include <tarn/base.h>
-#include <tarn/fold.h>
 #include <tarn/index.h>
 #include <tarn/order.h>
 
@@ -69,9 +68,11 @@ typedef struct tarn_dataset_options {
                    read in the same way, or, if all files fit into half of the memory, by
                    the page cache, which is told about all of it first */
 
-    /* Folds and tars, as in tarn/fold.h. */
-    bool scan;
-    bool by_hash;
+    /* Folds and tars. */
+    bool scan;    /* without an index on disk, make one in memory */
+    bool by_hash; /* samples whose members are not consecutive in the order of their key
+                     hashes, as glzn's enforce_contiguous has them, instead of first
+                     appearance */
     const tarn_index_options *index; /* how to scan; NULL: the defaults */
 
     /* Packs and array files. */
@@ -81,7 +82,8 @@ typedef struct tarn_dataset_options {
     bool decompress;        /* packs: payloads decompressed, not as they are stored */
     bool records;           /* packs: the records, also where they are members */
 
-    /* Folds: the shards, with path as their index, as in tarn/fold.h. */
+    /* Folds: the shards, in their order; ends with NULL. path is then the index of just
+     * these, whatever names they have; without it, and with scan, they are scanned. */
     const char *const *shards;
 } tarn_dataset_options;
 
@@ -94,22 +96,16 @@ TARN_API void tarn_dataset_options_init(tarn_dataset_options *options, size_t si
 /* Opens what path is: "DIR", "DIR:FOLD" or "FILE.taridx", a fold; a file that begins as a
  * pack or an array file does; any other file, a tar, which is scanned.
  *
- * Samples of a fold are in the order of tarn/fold.h; where their members do not stand
- * together, in the order of the first member that is selected. Those of an array file are
- * the rows of its arrays (tarn_gnz_array_get says which). Those of a pack are its records:
- * "payload", and each column of the index table as JSON. A pack with the text columns key
- * and field, as tarn convert makes them, holds the members of samples: records that
- * follow each other with one key are one. */
+ * Samples of a fold are in the order of first appearance; where their members are not
+ * consecutive, in the order of the first member that is selected. Those of an array file
+ * are the rows of its arrays (tarn_gnz_array_get says which). Those of a pack are its
+ * records: "payload", and each column of the index table as JSON. A pack with the text
+ * columns key and field, as tarn convert makes them, holds the members of samples:
+ * records that follow each other with one key are one. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_open(const char *path,
                                                     const tarn_dataset_options *options,
                                                     tarn_dataset **out, tarn_error *err);
 TARN_API void tarn_dataset_close(tarn_dataset *dataset);
-
-/* All samples and fields of a fold that is open already. It stays the caller's, and stays
- * open and without filters as long as the dataset and what is made of it. */
-TARN_API TARN_CHECKED tarn_status tarn_dataset_of_fold(tarn_fold *fold,
-                                                       tarn_dataset **out,
-                                                       tarn_error *err);
 
 typedef enum tarn_dataset_kind {
     TARN_DATASET_FOLD = 0,
@@ -282,6 +278,17 @@ TARN_API TARN_CHECKED tarn_status tarn_dataset_find(tarn_dataset *dataset,
 TARN_API TARN_CHECKED tarn_status tarn_dataset_key_of_name(const tarn_dataset *dataset,
                                                            const char *name,
                                                            tarn_text *out,
+                                                           tarn_error *err);
+
+/* --- Choosing fields ---------------------------------------------------------------- */
+
+/* The same samples with these fields only; samples that lack some of them stay. Nothing
+ * is read. TARN_ERR_NO_FIELD, with those there are, for a name that the file does not
+ * have. */
+TARN_API TARN_CHECKED tarn_status tarn_dataset_with_fields(tarn_dataset *dataset,
+                                                           const char *const *fields,
+                                                           size_t count,
+                                                           tarn_dataset **out,
                                                            tarn_error *err);
 
 /* --- Choosing positions --------------------------------------------------------------

@@ -78,8 +78,8 @@ typedef struct tarn_index_report {
 } tarn_index_report;
 
 /* Builds an index of the given shards, in this order, which must be the order a reader
- * puts them in (see tarn_folder in fold.h). With a path, which ends in ".taridx", it is
- * saved there with less memory: rows go to the disk while other shards are still being
+ * puts them in (see tarn_folds_list in folds.h). With a path, which ends in ".taridx", it
+ * is saved there with less memory: rows go to the disk while other shards are still being
  * scanned; *out, which may then be NULL, is the index as it was saved. Without, it is in
  * memory only. options and report may be NULL. */
 TARN_API TARN_CHECKED tarn_status tarn_index_build(const char *const *shards,
@@ -95,7 +95,7 @@ TARN_API TARN_CHECKED tarn_status tarn_index_save(const tarn_index *index,
                                                   const char *path, tarn_error *err);
 
 /* Loads an index and checks every field of every row. Without the shards, offsets are
- * checked only for what no shard could have; tarn_fold_open compares them with the
+ * checked only for what no shard could have; tarn_dataset_open compares them with the
  * shards. */
 TARN_API TARN_CHECKED tarn_status tarn_index_load(const char *path, tarn_index **out,
                                                   tarn_error *err);

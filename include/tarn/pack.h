@@ -37,45 +37,15 @@
 #define TARN_PACK_H
 
 #include <tarn/base.h>
-#include <tarn/fold.h>
 #include <tarn/iac.h>
 #include <tarn/index.h>
+#include <tarn/members.h>
 #include <tarn/samples.h>
 #include <tarn/write.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* --- Samples for a callback ----------------------------------------------------------
- */
-
-/* Takes a sample of a part; without parts, that is 0. Called from one thread at a time,
- * in order. All pointers are borrowed for the call. */
-typedef tarn_status (*tarn_put)(void *context, unsigned part, const char *key,
-                                const tarn_field *fields, size_t count, tarn_error *err);
-
-typedef struct tarn_walk_options {
-    size_t size;            /* of this struct; set by the initialiser */
-    unsigned threads;       /* that read; 0: as many as there are cores */
-    tarn_progress progress; /* done and total are samples */
-    void *progress_context;
-} tarn_walk_options;
-
-#define TARN_WALK_OPTIONS_INIT                                                           \
-    {                                                                                    \
-        .size = sizeof(tarn_walk_options)                                                \
-    }
-TARN_API void tarn_walk_options_init(tarn_walk_options *options, size_t size);
-
-/* Passes the samples of a fold, after its filters and in its order, to put. Headers are
- * checked, and payloads compared with their checksums if the fold was opened so, by
- * several threads. Fields point into the mapped shards, or into copies of a few at a time
- * where shards cannot be mapped. */
-TARN_API TARN_CHECKED tarn_status tarn_fold_walk(tarn_fold *fold,
-                                                 const tarn_walk_options *options,
-                                                 tarn_put put, void *context,
-                                                 tarn_error *err);
 
 /* --- Options -------------------------------------------------------------------------
  */
@@ -216,9 +186,9 @@ TARN_API TARN_CHECKED tarn_status tarn_pack_put(void *output, unsigned part,
 
 /* For a feed into folds: takes whole shards; see tarn_fold_writer_adopt. */
 TARN_API TARN_CHECKED tarn_status tarn_pack_adopt(void *output, unsigned part,
-                                                  tarn_fold *from, const uint32_t *shards,
-                                                  size_t count, tarn_adopt how,
-                                                  tarn_error *err);
+                                                  tarn_dataset *from,
+                                                  const uint32_t *shards, size_t count,
+                                                  tarn_adopt how, tarn_error *err);
 
 #ifdef __cplusplus
 }

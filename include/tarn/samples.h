@@ -148,8 +148,8 @@ TARN_API void tarn_samples_report_get(const tarn_samples *samples,
 /* --- Files ------------------------------------------------------------------------- */
 
 /* Writes a sample's members as files under a folder that is made if need be, under the
- * names they have in the archive; see tarn_fold_extract. *out_files is increased by how
- * many were written, also after an error. */
+ * names they have in the archive; see tarn_dataset_extract. *out_files is increased by
+ * how many were written, also after an error. */
 TARN_API TARN_CHECKED tarn_status tarn_samples_extract(const tarn_samples_item *item,
                                                        const char *folder, bool overwrite,
                                                        uint64_t *out_files,

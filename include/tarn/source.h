@@ -159,6 +159,10 @@ typedef struct tarn_urls {
     size_t count;
 } tarn_urls;
 
+/* Whether a path is a list: several URLs, or a pattern that is neither the name of a
+ * file nor "DIR:FOLD" with an existing folder. */
+TARN_API bool tarn_urls_is_list(const char *path);
+
 /* Fills *out with what a list stands for, which is yours until tarn_urls_reset; after a
  * failure it is empty. "::" separates; {0000..0031}, {0..10..5}, {a..e} and {one,two},
  * nested as you like, stand for several URLs, {one} for itself, and a backslash protects

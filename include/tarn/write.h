@@ -170,7 +170,7 @@ TARN_API void tarn_tar_writer_abandon(tarn_tar_writer *writer);
  * finished is kept: resume goes on behind it. */
 
 typedef struct tarn_fold_writer tarn_fold_writer;
-struct tarn_fold; /* tarn/fold.h */
+struct tarn_dataset; /* tarn/dataset.h */
 
 typedef struct tarn_fold_writer_options {
     size_t size; /* of this struct; set by the initialiser */
@@ -225,17 +225,18 @@ typedef enum tarn_adopt {
     TARN_ADOPT_COPY = 1 /* a copy; one that shares its blocks where the file system can */
 } tarn_adopt;
 
-/* Takes whole shards of another fold, by number, as the next shards of this one; NULL:
- * all of them. No payload is rewritten, and none is read if the other fold has checksums,
- * which come along. Each header is looked at: TARN_ERR_STALE if the shards are not those
- * that were indexed, TARN_ERR_EXISTS with both places if a key is there already. After an
- * error nothing of the call is left. Of a writer that resumes, shards that are there are
- * passed over. A sample whose members are in several shards has to come whole.
+/* Takes whole shards of the fold that a dataset was opened from, by number, as the next
+ * shards of this one; NULL: all of them. Selections and orders do not matter. No payload
+ * is rewritten, and none is read if the other fold has checksums, which come along. Each
+ * header is looked at: TARN_ERR_STALE if the shards are not those that were indexed,
+ * TARN_ERR_EXISTS with both places if a key is there already. After an error nothing of
+ * the call is left. Of a writer that resumes, shards that are there are passed over. A
+ * sample whose members are in several shards has to come whole.
  *
  * A file with two names has one content: who changes one shard in place changes both.
  * tarn never does. */
 TARN_API TARN_CHECKED tarn_status tarn_fold_writer_adopt(tarn_fold_writer *writer,
-                                                         struct tarn_fold *from,
+                                                         struct tarn_dataset *from,
                                                          const uint32_t *shards,
                                                          size_t count, tarn_adopt how,
                                                          tarn_error *err);

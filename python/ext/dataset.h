@@ -112,6 +112,12 @@ PyObject *tarnpy_handle_sequence(PyObject *self, PyObject *args);
 PyObject *tarnpy_handle_state(PyObject *self, PyObject *number);
 PyObject *tarnpy_handle_resume(PyObject *self, PyObject *text);
 
+/* --- index.c ------------------------------------------------------------------------ */
+
+PyObject *tarnpy_handle_index(PyObject *self, PyObject *unused);
+/* The rows of the samples with these keys; those that are not there are left out. */
+PyObject *tarnpy_handle_rows(PyObject *self, PyObject *keys);
+
 /* --- filter.c, batch.c ---------------------------------------------------------------*/
 
 extern PyMethodDef tarnpy_filter_methods[]; /* of _Handle */

@@ -341,6 +341,8 @@ PyMethodDef tarnpy_filter_methods[] = {
     {"lookup", lookup, METH_O, NULL},
     {"key_of_name", key_of_name, METH_O, NULL},
     {"shard", shard, METH_O, NULL},
+    {"index", tarnpy_handle_index, METH_NOARGS, NULL},
+    {"rows", tarnpy_handle_rows, METH_O, NULL},
     {"filter", filter, METH_VARARGS, NULL},
     {"slice", tarnpy_handle_slice, METH_VARARGS, NULL},
     {"select", tarnpy_handle_select, METH_O, NULL},

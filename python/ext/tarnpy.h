@@ -66,8 +66,7 @@ typedef struct tarnpy_state {
     PyTypeObject *samples_type;
     PyTypeObject *members_type;
 
-    /* fold.c */
-    PyTypeObject *fold_type;
+    /* index.c */
     PyTypeObject *index_type;
 } tarnpy_state;
 
@@ -84,7 +83,7 @@ int tarnpy_add_iac(PyObject *module);
 int tarnpy_add_write(PyObject *module);
 int tarnpy_add_source(PyObject *module);
 int tarnpy_add_stream(PyObject *module);
-int tarnpy_add_fold(PyObject *module);
+int tarnpy_add_index(PyObject *module);
 int tarnpy_add_pack(PyObject *module);
 
 /* --- Module and types (module.c) --------------------------------------------------- */

@@ -285,11 +285,11 @@ PyDoc_STRVAR(adopt_doc, "Adds whole shards of another fold; see DatasetWriter.ad
 static tarn_status adopt(writer *w, const char *path, const uint32_t *shards,
                          size_t count, tarn_adopt how, tarn_error *err)
 {
-    tarn_fold *from;
-    TARN_TRY(tarn_fold_open(path, NULL, &from, err));
+    tarn_dataset *from;
+    TARN_TRY(tarn_dataset_open(path, NULL, &from, err));
     tarn_status status =
         tarn_fold_writer_adopt(w->is.fold, from, shards, count, how, err);
-    tarn_fold_close(from);
+    tarn_dataset_close(from);
     return status;
 }
 

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import IO, Any, NamedTuple, TypedDict, Union
@@ -306,11 +305,7 @@ class DatasetWriter(_Writer):
             raise UsageError(f"fold must be a str, not {fold!r}")
         self._shown = f"{os.fsdecode(folder)}:{fold}"
         self._resume = resume
-        self._extends = append or resume
-        self._adopted = False
-        place = settled("folder", folder)
-        self._place = (place, fold, start, digits)
-        self._open(_FOLD, place, fold, append=append, resume=resume, overwrite=overwrite,
+        self._open(_FOLD, settled("folder", folder), fold, append=append, resume=resume, overwrite=overwrite,
                    start=whole("start", start), digits=whole("digits", digits, 1, 9),
                    max_count=_limit("max_count", max_count), max_size=_limit("max_size", max_size),
                    names=_names(names), threads=whole("threads", threads, 0, 1024),
@@ -340,27 +335,6 @@ class DatasetWriter(_Writer):
         numbers = [] if shards is None else [int(number) for number in shards]
         if shards is None or numbers:
             self._adopt(dataset, numbers, copy)
-            self._adopted = True
-
-    def close(self) -> None:
-        """Completes and publishes. Has no effect on a closed writer."""
-        if self.closed:
-            return
-        none = self.written.samples == 0 and not self._adopted
-        if none and not self._extends:
-            self._adopt_nothing()
-        self._finish()
-        folder, fold, start, digits = self._place
-        if none and not os.path.exists(os.path.join(folder, fold + ".taridx")):
-            DatasetWriter(folder, fold, start=start, digits=digits).close()
-
-    def _adopt_nothing(self) -> None:
-        """Adds a shard without members."""
-        with tempfile.TemporaryDirectory() as folder:
-            shard = os.path.join(folder, "none_0.tar")
-            TarWriter(shard, sync=False).close()
-            _tarn.build_index([shard], os.path.join(folder, "none.taridx"))
-            self._adopt(f"{folder}:none", [], True)
 
     def suspend(self) -> None:
         """Stops and keeps the finished shards for `resume`."""

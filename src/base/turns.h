@@ -1,40 +1,23 @@
-/* Tasks that work at the same time and hand on in order: each waits until all before it
- * have handed on, does so, and passes the turn. The first that fails, in order, stops the
- * rest. What a task works in can be left for the next. */
+/* Tasks that load at the same time and hand on in order: each waits until all before it
+ * have handed on. The first that fails, in order, stops the rest; those before it are
+ * handed on all the same. */
 #ifndef TARN_BASE_TURNS_H
 #define TARN_BASE_TURNS_H
 
-#include <pthread.h>
-
 #include <tarn/base.h>
 
-/* The first member of what tasks work in. */
-typedef struct tarn__desk {
-    struct tarn__desk *next;
-} tarn__desk;
+typedef struct tarn__turns_work {
+    /* What a task works in, which is left for the next; NULL: out of memory. */
+    void *(*new_desk)(void);
+    void (*free_desk)(void *desk);
+    /* By any thread, several at a time. */
+    tarn_status (*load)(void *context, void *desk, size_t number, tarn_error *err);
+    /* By one thread at a time, in order. */
+    tarn_status (*hand_on)(void *context, void *desk, size_t number, tarn_error *err);
+} tarn__turns_work;
 
-typedef struct tarn__turns {
-    pthread_mutex_t lock;
-    pthread_cond_t turned;
-    size_t turn; /* the task that hands on next */
-    bool stopped;
-    tarn__desk *free;
-    tarn_status status; /* of the task that failed first in order */
-    tarn_error error;
-} tarn__turns;
-
-void tarn__turns_init(tarn__turns *turns);
-void tarn__turns_reset(tarn__turns *turns);
-
-/* A desk that nobody uses, or NULL. */
-tarn__desk *tarn__turns_desk(tarn__turns *turns);
-
-/* Waits for the turn of a task; false if one before it failed. */
-bool tarn__turns_wait(tarn__turns *turns, size_t number);
-
-/* Passes the turn on, and the desk, which may be NULL. error counts if status is not
- * TARN_OK. */
-void tarn__turns_pass(tarn__turns *turns, tarn__desk *desk, tarn_status status,
-                      const tarn_error *error);
+/* Runs tasks 0 to count - 1. threads 0: as many as there are cores. */
+TARN_CHECKED tarn_status tarn__turns_run(const tarn__turns_work *work, void *context,
+                                         unsigned threads, size_t count, tarn_error *err);
 
 #endif

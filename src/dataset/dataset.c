@@ -38,7 +38,7 @@ void tarn__source_release(tarn__source *s)
 {
     if (!s || atomic_fetch_sub(&s->users, 1) != 1) return;
     tarn__files_reset(&s->files);
-    if (s->state && !s->borrowed) s->kind->close(s->state);
+    if (s->state) s->kind->close(s->state);
     tarn__names_reset(&s->fields);
     free(atomic_load(&s->text));
     free(s->path);
@@ -318,6 +318,20 @@ tarn_status tarn__dataset_like(tarn_dataset *from, tarn_dataset **out, tarn_erro
     atomic_fetch_add(&from->fieldset->users, 1);
     set_fieldset(d, from->fieldset);
     *out = d;
+    return TARN_OK;
+}
+
+tarn_status tarn__dataset_set_fields(tarn_dataset *d, const char *const *fields,
+                                     tarn_error *err)
+{
+    tarn__fieldset *f = NULL;
+    tarn_status status = listed_fields(d->source, fields, &f, err);
+    if (status != TARN_OK) {
+        fieldset_release(f);
+        return status;
+    }
+    fieldset_release(d->fieldset);
+    set_fieldset(d, f);
     return TARN_OK;
 }
 

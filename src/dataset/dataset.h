@@ -119,7 +119,6 @@ typedef struct tarn__source {
     bool repeats;         /* several samples may have one key */
     bool numbered;        /* keys are row numbers */
     _Atomic(char *) text; /* what describe said, once it was asked; NULL before */
-    bool borrowed;        /* the state is the caller's */
 } tarn__source;
 
 /* The source that has the bytes of a sample: of a mix that of a part, whose numbers
@@ -213,6 +212,9 @@ TARN_CHECKED tarn_status tarn__open_members(tarn__source *source,
                                             tarn_iac *pack, bool *out_is,
                                             tarn_error *err);
 
+/* The fold behind a source, or NULL: for members (itar/fold_read.h). */
+struct tarn__fold *tarn__source_fold(const tarn__source *source);
+
 /* The pack behind a source, or NULL: for filters by a column. */
 tarn_iac *tarn__source_pack(const tarn__source *source);
 
@@ -266,6 +268,11 @@ TARN_CHECKED tarn_status tarn__dataset_new(tarn__source *source,
  * is the caller's to extend until it is handed out. */
 TARN_CHECKED tarn_status tarn__dataset_like(tarn_dataset *from, tarn_dataset **out,
                                             tarn_error *err);
+
+/* Gives a dataset that is not handed out yet other fields; the list ends with NULL. */
+TARN_CHECKED tarn_status tarn__dataset_set_fields(tarn_dataset *dataset,
+                                                  const char *const *fields,
+                                                  tarn_error *err);
 
 tarn_dataset *tarn__dataset_use(tarn_dataset *dataset);
 
@@ -357,6 +364,22 @@ TARN_CHECKED tarn_status tarn__pseudo(tarn_dataset *dataset, uint64_t sample, ui
 
 /* The templates of views; NULL past the last. */
 const char *tarn__views_template(const tarn_views *views, size_t number);
+
+/* --- members.c --------------------------------------------------------------------- */
+
+/* What a sample has, as it is stored; used again and again, begins as all zero. */
+typedef struct tarn__members {
+    struct tarn_stored *items;
+    size_t count, capacity;
+} tarn__members;
+
+TARN_CHECKED tarn_status tarn__members_get(tarn_dataset *dataset, uint64_t sample,
+                                           tarn__members *out, tarn_error *err);
+
+/* The bytes of one of them; the caller settles afterwards. */
+TARN_CHECKED tarn_status tarn__member_view(tarn_dataset *dataset, uint64_t sample,
+                                           const struct tarn_stored *member,
+                                           tarn_view *out, tarn_error *err);
 
 /* --- state.c ----------------------------------------------------------------------- */
 

@@ -444,14 +444,22 @@ static void map_share(const share *s, uint64_t *at, size_t n)
         if (at[i] >= s->from) at[i] %= s->from; /* padding */
 }
 
-void tarn__order_map(const tarn_order *order, uint64_t *at, size_t n)
+/* The part of the rank, and the parts that were taken of the order before. */
+static void map_shares(const tarn_order *order, uint64_t *at, size_t n)
 {
     const tarn_order_options *o = &order->o;
     share own = {o->rank, o->world_size, o->uneven, order->start, order->total};
-    if (o->world_size > 1 || order->start || o->uneven == TARN_UNEVEN_PAD)
-        map_share(&own, at, n);
+    map_share(&own, at, n);
     for (size_t k = order->n_inner; k-- > 0;)
         map_share(&order->inner[k], at, n);
+}
+
+void tarn__order_map(const tarn_order *order, uint64_t *at, size_t n)
+{
+    const tarn_order_options *o = &order->o;
+    if (o->world_size > 1 || order->start || o->uneven == TARN_UNEVEN_PAD ||
+        order->n_inner)
+        map_shares(order, at, n);
     order->made->kind->map(order->made->data, at, n);
 }
 
@@ -461,6 +469,11 @@ tarn_status tarn_order_fill(const tarn_order *order, uint64_t from, uint64_t cou
     TARN__NEED(err, "order", order);
     TARN__NEED(err, "out_samples", out_samples || !count);
     enum { PIECE = 1024 }; /* stays in the cache between the two passes */
+    if (count == 1 && from < order->length) {
+        *out_samples = from;
+        tarn__order_map(order, out_samples, 1);
+        return TARN_OK;
+    }
     if (!tarn__range_in(from, count, order->length))
         return tarn__fail(
             err, TARN_ERR_USAGE, "samples %llu to %llu of rank %llu, which has %llu",

@@ -3,7 +3,7 @@
 #define TARN_DATASET_ROW_VALUE_H
 
 #include <tarn/array.h>
-#include <tarn/fold.h>
+#include <tarn/base.h>
 
 /* False for a type that is none of integers, and for what 64 bits with a sign do not
  * hold. */

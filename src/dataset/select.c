@@ -127,6 +127,29 @@ tarn_status tarn_dataset_select(tarn_dataset *d, const uint64_t *samples, size_t
     return status;
 }
 
+/* --- Choosing fields ---------------------------------------------------------------- */
+
+tarn_status tarn_dataset_with_fields(tarn_dataset *d, const char *const *fields,
+                                     size_t count, tarn_dataset **out, tarn_error *err)
+{
+    TARN__NEED(err, "dataset", d);
+    TARN__NEED(err, "fields", fields || !count);
+    TARN__NEED(err, "out", out);
+    tarn_dataset *made;
+    const char **list = calloc(count + 1, sizeof *list);
+    if (!list) return tarn__fail_memory(err);
+    for (size_t i = 0; i < count; i++)
+        list[i] = fields[i];
+    tarn_status status = tarn__dataset_like(d->order ? d->base : d, &made, err);
+    if (status == TARN_OK)
+        status = hand_out(made, tarn__dataset_set_fields(made, list, err), &made);
+    free(list);
+    if (status != TARN_OK) return status;
+    if (d->order) return tarn__dataset_ordered(made, tarn__order_use(d->order), out, err);
+    *out = made;
+    return TARN_OK;
+}
+
 /* --- Filters ----------------------------------------------------------------------- */
 
 static bool goes_below(const tarn_dataset *d)

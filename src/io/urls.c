@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <tarn/source.h>
 
@@ -430,6 +431,23 @@ static tarn_status add_list(texts *t, const char *list, tarn_error *err)
         if (!end) return TARN_OK;
         list = end + 2;
     }
+}
+
+/* DIR:FOLD with a folder that exists, whatever its name looks like. */
+static bool is_fold(const char *path)
+{
+    const char *colon = strrchr(path, ':');
+    if (!colon || colon == path || strchr(colon, '/')) return false;
+    char *folder = strndup(path, (size_t)(colon - path));
+    bool exists = folder && access(folder, F_OK) == 0;
+    free(folder);
+    return exists;
+}
+
+bool tarn_urls_is_list(const char *path)
+{
+    return path && access(path, F_OK) != 0 &&
+           (strstr(path, "::") || strpbrk(path, "{*?[")) && !is_fold(path);
 }
 
 /* One block: the pointers, and the texts after them. */

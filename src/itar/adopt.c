@@ -15,7 +15,7 @@
 
 typedef struct adoption {
     tarn_fold_writer *w;
-    tarn_fold *from;
+    tarn__fold *from;
     tarn_adopt how;
     size_t first;    /* of the writer's shards that were adopted */
     uint64_t number; /* of the next shard, before */
@@ -96,7 +96,7 @@ static bool is_same_file(const char *left, const char *right)
            a.st_dev == b.st_dev;
 }
 
-static tarn_status first_row(const tarn_fold *from, uint32_t shard, uint64_t *out,
+static tarn_status first_row(const tarn__fold *from, uint32_t shard, uint64_t *out,
                              tarn_error *err)
 {
     const tarn__sums *sums = from->index->sums;
@@ -122,7 +122,7 @@ static tarn_status is_there(const adoption *a, uint32_t shard, size_t have, bool
         sums->stamps[shard].rows != scan->n_rows ||
         sums->stamps[shard].digest != scan->stamp.digest)
         return TARN_OK;
-    *out = is_same_file(tarn_fold_shard_path(a->from, shard), a->w->build.paths[have]);
+    *out = is_same_file(a->from->paths[shard], a->w->build.paths[have]);
     if (*out || !scan->checksums || !sums->checksums) return TARN_OK;
     TARN_TRY(first_row(a->from, shard, &row, err));
     for (size_t k = 0; k < scan->n_rows; k++) {
@@ -158,12 +158,12 @@ static tarn_status note_origin(adoption *a, const char *path, tarn_error *err)
 static tarn_status take_shard(adoption *a, uint32_t shard, tarn_error *err)
 {
     tarn_fold_writer *w = a->w;
-    const char *path = tarn_fold_shard_path(a->from, shard);
     char *name;
     bool there;
-    if (!path)
+    if (shard >= tarn__filecache_count(a->from->files))
         return tarn__fail(err, TARN_ERR_NOT_FOUND, "no shard %u in fold %s", shard,
-                          tarn_fold_name(a->from));
+                          a->from->name);
+    const char *path = a->from->paths[shard];
     TARN_TRY(is_resumed(a, shard, &there, err));
     if (there) return TARN_OK;
     TARN_TRY(note_origin(a, path, err));
@@ -238,16 +238,16 @@ static tarn_status fail_twice(const adoption *a, size_t shard, const char *key,
 static tarn_status check_base(const adoption *a, size_t shard, const char *key,
                               size_t len, tarn_error *err)
 {
-    tarn_fold *base = a->w->base;
-    tarn_sample sample;
+    tarn__fold *base = a->w->base;
+    tarn__sample_rows sample;
     tarn_row row;
     tarn_error why;
-    tarn_status status = tarn_fold_find(base, key, &sample, &why);
+    tarn_status status = tarn__fold_find_rows(base, key, &sample, &why);
     if (status == TARN_ERR_NO_SAMPLE) return TARN_OK;
     if (status == TARN_OK)
-        status = tarn_index_row(base->index, tarn_sample_row(&sample, 0), &row, &why);
+        status = tarn_index_row(base->index, tarn__rows_at(&sample, 0), &row, &why);
     if (status == TARN_OK)
-        return fail_twice(a, shard, key, len, tarn_fold_shard_path(base, row.shard), err);
+        return fail_twice(a, shard, key, len, base->paths[row.shard], err);
     if (err) *err = why;
     return status;
 }
@@ -327,16 +327,15 @@ static void give_back(adoption *a)
     w->number = a->number;
 }
 
-static tarn_status check_source(const tarn_fold *from, tarn_error *err)
+static tarn_status check_source(const tarn__fold *from, tarn_error *err)
 {
     tarn_index_info info;
     tarn_index_info_get(from->index, &info, sizeof info);
     if (!info.keys_known || info.keys == TARN_KEYS_BASE) return TARN_OK;
-    return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, tarn_fold_shard_path(from, 0),
-                         TARN_NO_OFFSET,
+    return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, from->paths[0], TARN_NO_OFFSET,
                          "fold %s has keys with folders; only flat ones are taken, tarn "
                          "convert rewrites them",
-                         tarn_fold_name(from));
+                         from->name);
 }
 
 static tarn_status adopt(adoption *a, const uint32_t *shards, size_t count,
@@ -356,12 +355,10 @@ static tarn_status adopt(adoption *a, const uint32_t *shards, size_t count,
     return TARN_OK;
 }
 
-tarn_status tarn_fold_writer_adopt(tarn_fold_writer *w, tarn_fold *from,
-                                   const uint32_t *shards, size_t count, tarn_adopt how,
-                                   tarn_error *err)
+tarn_status tarn__writer_adopt(tarn_fold_writer *w, tarn__fold *from,
+                               const uint32_t *shards, size_t count, tarn_adopt how,
+                               tarn_error *err)
 {
-    TARN__NEED(err, "writer", w);
-    TARN__NEED(err, "from", from);
     if (!shards) count = tarn__filecache_count(from->files);
     TARN_TRY(tarn__check_unbroken(&w->archive, err));
     TARN_TRY(check_source(from, err));

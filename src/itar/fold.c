@@ -7,7 +7,6 @@
 #include <sys/stat.h>
 
 #include "base/error.h"
-#include "base/options.h"
 #include "base/text.h"
 #include "itar/folder.h"
 #include "tar/reader.h"
@@ -26,7 +25,7 @@ static tarn_status stat_sizes(const char *const *paths, size_t count, uint64_t *
     return TARN_OK;
 }
 
-static tarn_status stale(const tarn_fold *f, tarn_error *err, const char *what,
+static tarn_status stale(const tarn__fold *f, tarn_error *err, const char *what,
                          const char *shard)
 {
     char shown[300];
@@ -36,7 +35,7 @@ static tarn_status stale(const tarn_fold *f, tarn_error *err, const char *what,
 }
 
 /* With a .tarsum, the shards must be those it lists: names, then sizes. */
-static tarn_status check_stamps(const tarn_fold *f, const char *const *paths,
+static tarn_status check_stamps(const tarn__fold *f, const char *const *paths,
                                 const uint64_t *sizes, size_t count, tarn_error *err)
 {
     const tarn__sums *sums = f->index->sums;
@@ -59,7 +58,7 @@ static tarn_status check_stamps(const tarn_fold *f, const char *const *paths,
 }
 
 /* A shard that has members but no row came after the index was made. */
-static tarn_status check_rowless(const tarn_fold *f, const char *path, tarn_error *err)
+static tarn_status check_rowless(const tarn__fold *f, const char *path, tarn_error *err)
 {
     tarn_tar tar;
     tarn__member member;
@@ -77,7 +76,7 @@ static tarn_status check_rowless(const tarn_fold *f, const char *path, tarn_erro
 
 /* Without one, every row must lie inside a shard that is there, and every shard with
  * members must have a row. */
-static tarn_status check_ranges(const tarn_fold *f, const char *const *paths,
+static tarn_status check_ranges(const tarn__fold *f, const char *const *paths,
                                 const uint64_t *sizes, size_t count, bool *has_row,
                                 tarn_error *err)
 {
@@ -102,7 +101,7 @@ static tarn_status check_ranges(const tarn_fold *f, const char *const *paths,
     return TARN_OK;
 }
 
-static tarn_status get_index(tarn_fold *f, const char *index_path,
+static tarn_status get_index(tarn__fold *f, const char *index_path,
                              const char *const *paths, size_t count, tarn_error *err)
 {
     tarn_error why;
@@ -122,7 +121,7 @@ static tarn_status get_index(tarn_fold *f, const char *index_path,
                             sizeof f->report, err);
 }
 
-static tarn_status attach(tarn_fold *f, const char *index_path, const char *const *paths,
+static tarn_status attach(tarn__fold *f, const char *index_path, const char *const *paths,
                           size_t count, tarn_error *err)
 {
     uint64_t *sizes = calloc(count + 1, sizeof *sizes);
@@ -148,13 +147,12 @@ static tarn_status attach(tarn_fold *f, const char *index_path, const char *cons
     return status;
 }
 
-static tarn_status fail_folds(const tarn_folder *folder, const char *path,
-                              tarn_error *err)
+static tarn_status fail_folds(const tarn_folds *found, const char *path, tarn_error *err)
 {
     char names[512];
     size_t used = 0;
-    for (size_t i = 0; i < tarn_folder_count(folder); i++) {
-        const char *name = tarn_folder_fold(folder, i);
+    for (size_t i = 0; i < found->count; i++) {
+        const char *name = found->folds[i].name;
         if (used + strlen(name) + 3 > sizeof names) break;
         if (used) names[used++] = ',', names[used++] = ' ';
         memcpy(names + used, name, strlen(name));
@@ -163,7 +161,7 @@ static tarn_status fail_folds(const tarn_folder *folder, const char *path,
     names[used] = '\0';
     return tarn__fail_at(err, TARN_ERR_AMBIGUOUS, path, TARN_NO_OFFSET,
                          "several folds are here (%s); say which: %s:%s", names, path,
-                         tarn_folder_fold(folder, 0));
+                         found->folds[0].name);
 }
 
 /* A file, as opposed to another one of the same name. */
@@ -184,22 +182,21 @@ static bool is_same(identity a, identity b)
            a.changed.tv_nsec == b.changed.tv_nsec;
 }
 
-static tarn_status attach_fold(tarn_fold *f, const tarn_folder *folder, const char *path,
+static tarn_status attach_fold(tarn__fold *f, const tarn_folds *found, const char *path,
                                tarn_error *err)
 {
-    if (tarn_folder_count(folder) > 1) return fail_folds(folder, path, err);
-    f->name = strdup(tarn_folder_fold(folder, 0));
+    const tarn_listed_fold *one = found->folds;
+    if (found->count > 1) return fail_folds(found, path, err);
+    f->name = strdup(one->name);
     if (!f->name) return tarn__fail_memory(err);
-    const char *index_path = tarn_folder_index_path(folder, 0);
-    identity before = identify(index_path);
-    TARN_TRY(attach(f, index_path, tarn_folder_shards(folder, 0),
-                    tarn_folder_shard_count(folder, 0), err));
-    if (is_same(before, identify(index_path))) return TARN_OK;
-    return tarn__fail_at(err, TARN_ERR_STALE, index_path, TARN_NO_OFFSET,
+    identity before = identify(one->index_path);
+    TARN_TRY(attach(f, one->index_path, one->shards, one->n_shards, err));
+    if (is_same(before, identify(one->index_path))) return TARN_OK;
+    return tarn__fail_at(err, TARN_ERR_STALE, one->index_path, TARN_NO_OFFSET,
                          "the index was replaced while the fold was opened; try again");
 }
 
-static void detach(tarn_fold *f)
+static void detach(tarn__fold *f)
 {
     tarn__filecache_free(f->files);
     tarn_index_free(f->index);
@@ -209,19 +206,19 @@ static void detach(tarn_fold *f)
     f->name = NULL;
 }
 
-static tarn_status open_once(tarn_fold *f, const char *path, tarn_error *err)
+static tarn_status open_once(tarn__fold *f, const char *path, tarn_error *err)
 {
-    tarn_folder *folder;
-    TARN_TRY(tarn_folder_open(path, &folder, err));
-    tarn_status status = attach_fold(f, folder, path, err);
-    tarn_folder_close(folder);
+    tarn_folds found;
+    TARN_TRY(tarn_folds_list(path, &found, err));
+    tarn_status status = attach_fold(f, &found, path, err);
+    tarn_folds_reset(&found);
     if (status != TARN_OK) detach(f);
     return status;
 }
 
 /* The shards are listed first, and index and sums are read after them: if a writer
  * publishes in between, they do not fit together, and are looked at again. */
-static tarn_status open_folder(tarn_fold *f, const char *path, tarn_error *err)
+static tarn_status open_folder(tarn__fold *f, const char *path, tarn_error *err)
 {
     enum { TRIES = 20 };
     char *folder;
@@ -237,7 +234,7 @@ static tarn_status open_folder(tarn_fold *f, const char *path, tarn_error *err)
     return status;
 }
 
-static tarn_status open_taridx(tarn_fold *f, const char *path, tarn_error *err)
+static tarn_status open_taridx(tarn__fold *f, const char *path, tarn_error *err)
 {
     char *spelled;
     TARN_TRY(tarn__path_of_index(path, &spelled, err));
@@ -247,7 +244,7 @@ static tarn_status open_taridx(tarn_fold *f, const char *path, tarn_error *err)
 }
 
 /* The name of a fold is its index's, without the ending. */
-static tarn_status open_listed(tarn_fold *f, const char *path, tarn_error *err)
+static tarn_status open_listed(tarn__fold *f, const char *path, tarn_error *err)
 {
     const char *name = tarn__base_name(path), *dot = strrchr(name, '.');
     const char *const *shards = f->options.shards;
@@ -260,7 +257,7 @@ static tarn_status open_listed(tarn_fold *f, const char *path, tarn_error *err)
     return attach(f, path, shards, count, err);
 }
 
-static tarn_status open_any(tarn_fold *f, const char *path, tarn_error *err)
+static tarn_status open_any(tarn__fold *f, const char *path, tarn_error *err)
 {
     if (f->options.shards) return open_listed(f, path, err);
     struct stat st;
@@ -272,9 +269,20 @@ static tarn_status open_any(tarn_fold *f, const char *path, tarn_error *err)
     return attach(f, NULL, &path, 1, err);
 }
 
-TARN__DEFINE_INIT(tarn_fold_options, TARN_FOLD_OPTIONS_INIT)
+static tarn_status list_shards(tarn__fold *f, tarn_error *err)
+{
+    size_t count = tarn__filecache_count(f->files);
+    f->paths = calloc(count + 1, sizeof *f->paths);
+    f->sizes = calloc(count + 1, sizeof *f->sizes);
+    if (!f->paths || !f->sizes) return tarn__fail_memory(err);
+    for (size_t i = 0; i < count; i++) {
+        f->paths[i] = tarn__filecache_path(f->files, i);
+        f->sizes[i] = tarn__filecache_size(f->files, i);
+    }
+    return TARN_OK;
+}
 
-static tarn_status alloc_bits(tarn_fold *f, tarn_error *err)
+static tarn_status alloc_bits(tarn__fold *f, tarn_error *err)
 {
     size_t size = (size_t)(f->index->n_rows / 8 + 1);
     f->seen = calloc(size, 1);
@@ -282,32 +290,32 @@ static tarn_status alloc_bits(tarn_fold *f, tarn_error *err)
     return f->seen && f->plain ? TARN_OK : tarn__fail_memory(err);
 }
 
-tarn_status tarn_fold_open(const char *path, const tarn_fold_options *options,
-                           tarn_fold **out, tarn_error *err)
+tarn_status tarn__fold_open(const char *path, const tarn__fold_options *options,
+                            tarn__fold **out, tarn_error *err)
 {
-    TARN__NEED(err, "path", path);
-    TARN__NEED(err, "out", out);
-    TARN__OPTIONS(tarn_fold_options, taken, TARN_FOLD_OPTIONS_INIT, options, err);
-    tarn_fold *f = calloc(1, sizeof *f);
+    tarn__fold *f = calloc(1, sizeof *f);
     if (!f) return tarn__fail_memory(err);
-    f->options = taken;
+    if (options) f->options = *options;
     tarn__forklock_init(&f->lock, TARN__LOCK_OUTER);
     tarn_status status = open_any(f, path, err);
     f->options.shards = NULL; /* the caller's, both */
     f->options.index = NULL;
     if (status == TARN_OK) status = alloc_bits(f, err);
+    if (status == TARN_OK) status = list_shards(f, err);
     if (status == TARN_OK)
         *out = f;
     else
-        tarn_fold_close(f);
+        tarn__fold_close(f);
     return status;
 }
 
-void tarn_fold_close(tarn_fold *f)
+void tarn__fold_close(tarn__fold *f)
 {
     if (!f) return;
     tarn__filecache_free(f->files);
     tarn_index_free(f->index);
+    free(f->paths);
+    free(f->sizes);
     free(f->own_order);
     free(f->rows);
     free(f->starts);
@@ -323,44 +331,20 @@ void tarn_fold_close(tarn_fold *f)
 
 /* --- Looking ----------------------------------------------------------------------- */
 
-tarn_status tarn_fold_info_get(tarn_fold *f, tarn_fold_info *out, size_t size,
-                               tarn_error *err)
+void tarn__fold_info(const tarn__fold *f, tarn_fold_info *out)
 {
-    TARN__NEED(err, "fold", f);
-    TARN__NEED(err, "out", out);
+    *out = (tarn_fold_info){.name = f->name,
+                            .index_path = f->index->path,
+                            .index = f->index,
+                            .shards = f->paths,
+                            .sizes = f->sizes,
+                            .n_shards = (uint32_t)tarn__filecache_count(f->files),
+                            .report = &f->report};
+}
+
+tarn_status tarn__fold_count(tarn__fold *f, uint64_t *out, tarn_error *err)
+{
     TARN_TRY(tarn__fold_group(f, err));
-    tarn_fold_info info = {.samples = f->n_samples,
-                           .shards = tarn__filecache_count(f->files),
-                           .report = &f->report};
-    TARN__FILL_OUT(out, size, info);
+    *out = f->n_samples;
     return TARN_OK;
-}
-
-const char *tarn_fold_name(const tarn_fold *f)
-{
-    return f ? f->name : NULL;
-}
-
-const char *tarn_fold_index_path(const tarn_fold *f)
-{
-    return f ? f->index->path : NULL;
-}
-
-const tarn_index *tarn_fold_index(const tarn_fold *f)
-{
-    return f ? f->index : NULL;
-}
-
-const char *tarn_fold_shard_path(const tarn_fold *f, uint32_t shard)
-{
-    return f && shard < tarn__filecache_count(f->files)
-               ? tarn__filecache_path(f->files, shard)
-               : NULL;
-}
-
-uint64_t tarn_fold_shard_size(const tarn_fold *f, uint32_t shard)
-{
-    return f && shard < tarn__filecache_count(f->files)
-               ? tarn__filecache_size(f->files, shard)
-               : 0;
 }

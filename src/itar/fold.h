@@ -1,21 +1,35 @@
-/* A fold as the other files of this folder see it, and only those. */
+/* A fold as the other files of this folder see it, and only those; what others may use is
+ * in itar/fold_read.h. */
 #ifndef TARN_ITAR_FOLD_H
 #define TARN_ITAR_FOLD_H
 
 #include <stdatomic.h>
 
-#include <tarn/fold.h>
-
 #include "base/forklock.h"
+#include "itar/fold_read.h"
 #include "itar/locate.h"
 #include "itar/shapes.h"
 #include "tar/header.h"
 
-struct tarn_fold {
+/* The rows of one sample, in file order. */
+typedef struct tarn__sample_rows {
+    uint32_t count;
+    uint32_t first;
+    const uint32_t *rows; /* NULL: from first on; borrowed from the fold */
+} tarn__sample_rows;
+
+static inline uint64_t tarn__rows_at(const tarn__sample_rows *rows, uint32_t k)
+{
+    return rows->rows ? rows->rows[k] : (uint64_t)rows->first + k;
+}
+
+struct tarn__fold {
     char *name;
-    tarn_fold_options options;
+    tarn__fold_options options;
     tarn_index *index;
     tarn__filecache *files;
+    const char **paths; /* of the shards, borrowed from files */
+    uint64_t *sizes;
     tarn__place place;
     tarn_index_report report;
     tarn__forklock lock;             /* making the order and the samples, once */
@@ -27,70 +41,65 @@ struct tarn_fold {
                             each has as many rows as the next: */
     uint32_t stride;
     uint64_t n_samples;
-    bool *lead;          /* by field: samples that do not stand together are in the order
-                            of their first row with such a field; NULL: any field */
-    tarn__shapes shapes; /* until a filter is set */
-    uint16_t *shape_of;  /* by sample; NULL if all are of one: */
+    bool *lead; /* by field: samples that do not stand together are in the order
+                   of their first row with such a field; NULL: any field */
+    tarn__shapes shapes;
+    uint16_t *shape_of; /* by sample; NULL if all are of one: */
     uint16_t shape;
     atomic_uchar *seen;  /* a bit for each row whose header was compared */
     atomic_uchar *plain; /* and for each whose key is the name in its header */
 };
 
 /* Where the rows of a sample begin, up to and with n_samples. */
-static inline uint64_t tarn__fold_start(const struct tarn_fold *f, uint64_t sample)
+static inline uint64_t tarn__fold_start(const struct tarn__fold *f, uint64_t sample)
 {
     return f->starts ? f->starts[sample] : sample * f->stride;
 }
 
-static inline uint16_t tarn__fold_shape(const struct tarn_fold *f, uint64_t sample)
+static inline uint16_t tarn__fold_shape(const struct tarn__fold *f, uint64_t sample)
 {
     return f->shape_of ? f->shape_of[sample] : f->shape;
 }
 
-static inline uint64_t tarn__fold_row(const struct tarn_fold *f, uint64_t at)
+static inline uint64_t tarn__fold_row(const struct tarn__fold *f, uint64_t at)
 {
     return f->rows ? f->rows[at] : at;
 }
 
 /* Makes sure that order and samples are there. */
-TARN_CHECKED tarn_status tarn__fold_order(tarn_fold *fold, const uint32_t **out,
+TARN_CHECKED tarn_status tarn__fold_order(tarn__fold *fold, const uint32_t **out,
                                           tarn_error *err);
-TARN_CHECKED tarn_status tarn__fold_group(tarn_fold *fold, tarn_error *err);
+TARN_CHECKED tarn_status tarn__fold_group(tarn__fold *fold, tarn_error *err);
 
-/* Makes these the samples: rows, and where each sample's begin. Takes both over. */
-void tarn__fold_take(tarn_fold *fold, uint32_t *rows, uint32_t *starts,
-                     uint64_t n_samples);
+/* The sample with a key. With a .tarsum this bisects; without one the first call sorts
+ * the keys. */
+TARN_CHECKED tarn_status tarn__fold_find_rows(tarn__fold *fold, const char *key,
+                                              tarn__sample_rows *out, tarn_error *err);
 
-/* Whether this header and payload are those of a row, which tarn__locate_row has put into
- * located; what the header says is there afterwards. The payload is looked at only if the
- * fold was opened to check. */
-TARN_CHECKED tarn_status tarn__fold_check(tarn_fold *fold, uint64_t row,
-                                          tarn__located *located,
-                                          const unsigned char *header,
-                                          const unsigned char *payload, tarn_error *err);
-
-/* The same of a row that is not known, which is known afterwards. before: how many bytes
- * in front of the header the caller has there, too. */
-TARN_CHECKED tarn_status tarn__fold_compare(tarn_fold *fold, uint64_t number,
+/* Whether this header and payload are those of a row that is not known, which is known
+ * afterwards. before: how many bytes before the header the caller has, too. The payload
+ * is looked at only if the fold was opened to check. */
+TARN_CHECKED tarn_status tarn__fold_compare(tarn__fold *fold, uint64_t number,
                                             const tarn_row *row,
                                             const unsigned char *header, size_t before,
                                             const unsigned char *payload,
                                             tarn_error *err);
 
 /* The first row of a sample that has a leading field, or just its first. */
-uint64_t tarn__fold_lead(const tarn_fold *fold, uint64_t sample);
+uint64_t tarn__fold_lead(const tarn__fold *fold, uint64_t sample);
 
 /* What a sample with these rows is sorted by: its lead; without one, behind all that have
  * one. */
-uint64_t tarn__fold_lead_of(const tarn_fold *fold, const uint32_t *rows, uint32_t count);
+uint64_t tarn__fold_lead_of(const tarn__fold *fold, const uint32_t *rows, uint32_t count);
 
 /* The same under the lock that the caller holds. */
-TARN_CHECKED tarn_status tarn__fold_make_order(tarn_fold *fold, tarn_error *err);
+TARN_CHECKED tarn_status tarn__fold_make_order(tarn__fold *fold, tarn_error *err);
 
 /* A place in the order of rows by key, which may come from a file: a row that is there.
  */
-TARN_CHECKED tarn_status tarn__fold_order_at(const tarn_fold *fold, const uint32_t *order,
-                                             uint64_t i, uint32_t *out, tarn_error *err);
+TARN_CHECKED tarn_status tarn__fold_order_at(const tarn__fold *fold,
+                                             const uint32_t *order, uint64_t i,
+                                             uint32_t *out, tarn_error *err);
 
 /* --- For reading ------------------------------------------------------------------- */
 
@@ -106,13 +115,13 @@ static inline void tarn__set_row_bit(atomic_uchar *bits, uint64_t row)
 }
 
 /* Whether the payload of a row may be used without looking at its header. */
-static inline bool tarn__fold_knows(const tarn_fold *f, uint64_t row)
+static inline bool tarn__fold_knows(const tarn__fold *f, uint64_t row)
 {
     return !f->options.check && tarn__row_bit(f->seen, row);
 }
 
 /* The key of a row by its header in a map; false where that is not enough. */
-static inline bool tarn__fold_quick_key(tarn_fold *f, uint64_t number,
+static inline bool tarn__fold_quick_key(tarn__fold *f, uint64_t number,
                                         const tarn_row *row, const unsigned char *header,
                                         tarn__key *out)
 {
@@ -124,7 +133,7 @@ static inline bool tarn__fold_quick_key(tarn_fold *f, uint64_t number,
 }
 
 /* Asks the memory for what that will look at. */
-static inline void tarn__fold_touch_key(const tarn_fold *f, uint64_t number,
+static inline void tarn__fold_touch_key(const tarn__fold *f, uint64_t number,
                                         const unsigned char *header)
 {
     __builtin_prefetch(header);
@@ -139,7 +148,7 @@ typedef struct tarn__fold_maps {
 } tarn__fold_maps;
 
 /* Whether what was copied out of a map was still there: see tarn__filecache_settle. */
-TARN_CHECKED static inline tarn_status tarn__fold_settle_map(const tarn_fold *f,
+TARN_CHECKED static inline tarn_status tarn__fold_settle_map(const tarn__fold *f,
                                                              const tarn__fold_maps *m,
                                                              size_t at, tarn_error *err)
 {
@@ -147,7 +156,7 @@ TARN_CHECKED static inline tarn_status tarn__fold_settle_map(const tarn_fold *f,
     return tarn__filecache_settle(f->files, m->shards[at] - 1u, err);
 }
 
-TARN_CHECKED static inline tarn_status tarn__fold_settle_maps(const tarn_fold *f,
+TARN_CHECKED static inline tarn_status tarn__fold_settle_maps(const tarn__fold *f,
                                                               const tarn__fold_maps *m,
                                                               tarn_error *err)
 {
@@ -157,7 +166,7 @@ TARN_CHECKED static inline tarn_status tarn__fold_settle_maps(const tarn_fold *f
 }
 
 /* NULL: the shard, which must be one of the fold's, is read. */
-TARN_CHECKED static inline tarn_status tarn__fold_map_of(const tarn_fold *f,
+TARN_CHECKED static inline tarn_status tarn__fold_map_of(const tarn__fold *f,
                                                          tarn__fold_maps *m,
                                                          uint16_t shard,
                                                          const unsigned char **out,
@@ -178,7 +187,7 @@ TARN_CHECKED static inline tarn_status tarn__fold_map_of(const tarn_fold *f,
 #define TARN__LACKED UINT32_MAX
 #define TARN__DOUBLE (UINT32_MAX - 1)
 
-static inline uint32_t tarn__fold_shape_place(const tarn_fold *f, uint16_t shape,
+static inline uint32_t tarn__fold_shape_place(const tarn__fold *f, uint16_t shape,
                                               uint32_t field)
 {
     uint16_t place = tarn__shapes_place(&f->shapes, shape, field);
@@ -187,14 +196,14 @@ static inline uint32_t tarn__fold_shape_place(const tarn_fold *f, uint16_t shape
                                         : place;
 }
 
-uint32_t tarn__fold_place(const tarn_fold *fold, uint64_t sample, uint32_t field);
+uint32_t tarn__fold_place(const tarn__fold *fold, uint64_t sample, uint32_t field);
 
 /* The row of a field of a sample. */
-TARN_CHECKED tarn_status tarn__fold_row_of(tarn_fold *fold, uint64_t sample,
+TARN_CHECKED tarn_status tarn__fold_row_of(tarn__fold *fold, uint64_t sample,
                                            uint32_t field, uint64_t *out,
                                            tarn_error *err);
 
-TARN_CHECKED tarn_status tarn__fold_fail_twice(tarn_fold *fold, uint64_t sample,
+TARN_CHECKED tarn_status tarn__fold_fail_twice(tarn__fold *fold, uint64_t sample,
                                                uint32_t field, tarn_error *err);
 
 #endif

@@ -14,7 +14,7 @@ static void touch(const void *p)
     __builtin_prefetch(p, 0, 3);
 }
 
-static tarn_status locate_one(const tarn_fold *f, tarn__spot *spot, tarn_error *err)
+static tarn_status locate_one(const tarn__fold *f, tarn__spot *spot, tarn_error *err)
 {
     tarn_row row;
     TARN_TRY(tarn__locate_row(&f->place, spot->row, &row, err));
@@ -27,9 +27,10 @@ static tarn_status locate_one(const tarn_fold *f, tarn__spot *spot, tarn_error *
 }
 
 /* What is looked up is asked for some items ahead, because none of it is in the cache. */
-tarn_status tarn__fold_locate(tarn_fold *f, tarn__item *items, size_t count,
+tarn_status tarn__fold_locate(void *fold, tarn__item *items, size_t count,
                               tarn_error *err)
 {
+    tarn__fold *f = fold;
     for (size_t i = 0; f->starts && i < count; i++) {
         touch(&f->starts[items[i].sample]);
         touch(&f->shape_of[items[i].sample]);
@@ -74,14 +75,14 @@ static tarn_status make_lists(tarn__ranges *g, size_t count, wave *w, tarn_error
     return TARN_OK;
 }
 
-static void let_go(const tarn_fold *f, wave *w)
+static void let_go(const tarn__fold *f, wave *w)
 {
     while (w->n_files)
         tarn__filecache_let_go(f->files, w->shards[--w->n_files]);
 }
 
 /* Takes items from the front of a list until there are enough members or shards. */
-static tarn_status begin_wave(tarn_fold *f, const tarn__item *items, size_t count,
+static tarn_status begin_wave(tarn__fold *f, const tarn__item *items, size_t count,
                               wave *w, tarn_error *err)
 {
     size_t holds = tarn__filecache_holds(f->files);
@@ -97,7 +98,7 @@ static tarn_status begin_wave(tarn_fold *f, const tarn__item *items, size_t coun
 }
 
 /* Bytes of the member's header and of what is before it that have to be looked at. */
-static tarn_status head_of(const tarn_fold *f, uint64_t number, size_t *out,
+static tarn_status head_of(const tarn__fold *f, uint64_t number, size_t *out,
                            tarn_error *err)
 {
     tarn_row row;
@@ -108,7 +109,7 @@ static tarn_status head_of(const tarn_fold *f, uint64_t number, size_t *out,
     return TARN_OK;
 }
 
-static tarn_status list_pieces(const tarn_fold *f, tarn__ranges *g, wave *w,
+static tarn_status list_pieces(const tarn__fold *f, tarn__ranges *g, wave *w,
                                const tarn__target *to, tarn_error *err)
 {
     size_t total = 0, file = 0;
@@ -130,7 +131,7 @@ static tarn_status list_pieces(const tarn_fold *f, tarn__ranges *g, wave *w,
     return TARN_OK;
 }
 
-static tarn_status check_pieces(tarn_fold *f, const wave *w, tarn_error *err)
+static tarn_status check_pieces(tarn__fold *f, const wave *w, tarn_error *err)
 {
     for (size_t i = 0; i < w->count; i++) {
         const tarn__ranges_piece *p = &w->pieces[i];
@@ -145,7 +146,7 @@ static tarn_status check_pieces(tarn_fold *f, const wave *w, tarn_error *err)
     return TARN_OK;
 }
 
-static tarn_status gather(tarn_fold *f, const tarn__item *items, size_t count,
+static tarn_status gather(tarn__fold *f, const tarn__item *items, size_t count,
                           const tarn__target *to, tarn_error *err)
 {
     tarn__ranges *g = &to->io->ranges;
@@ -168,7 +169,7 @@ static tarn_status gather(tarn_fold *f, const tarn__item *items, size_t count,
 enum { AHEAD = 8, LINE = 64 };
 
 /* Asks for what will be copied, if that is in a map that was looked at. */
-static void touch_mapped(const tarn_fold *f, const tarn__fold_maps *m,
+static void touch_mapped(const tarn__fold *f, const tarn__fold_maps *m,
                          const tarn__item *item)
 {
     size_t at = item->spot.file % TARN__RECENT_MAPS;
@@ -183,7 +184,7 @@ static void touch_mapped(const tarn_fold *f, const tarn__fold_maps *m,
         touch(header + TARN__BLOCK + i);
 }
 
-static tarn_status compare(tarn_fold *f, uint64_t number, const unsigned char *payload,
+static tarn_status compare(tarn__fold *f, uint64_t number, const unsigned char *payload,
                            tarn_error *err)
 {
     tarn_row row;
@@ -191,24 +192,38 @@ static tarn_status compare(tarn_fold *f, uint64_t number, const unsigned char *p
     return tarn__fold_compare(f, number, &row, payload - TARN__BLOCK, 0, payload, err);
 }
 
-static tarn_status copy_item(tarn_fold *f, const tarn__spot *spot,
+/* The same of a row whose shard is not mapped, with the payload. */
+static tarn_status read_unknown(tarn__fold *f, uint64_t number, unsigned char *to,
+                                tarn_error *err)
+{
+    tarn_row row;
+    unsigned char header[TARN__BLOCK];
+    TARN_TRY(tarn__locate_row(&f->place, number, &row, err));
+    TARN_TRY(tarn__filecache_read(f->files, row.shard, row.offset, header, sizeof header,
+                                  err));
+    TARN_TRY(tarn__filecache_read(f->files, row.shard, row.offset + TARN__BLOCK, to,
+                                  (size_t)row.size, err));
+    return tarn__fold_compare(f, number, &row, header, 0, to, err);
+}
+
+static tarn_status copy_item(tarn__fold *f, const tarn__spot *spot,
                              const unsigned char *map, unsigned char *to, tarn_error *err)
 {
-    uint64_t size;
     bool known = tarn__fold_knows(f, spot->row);
     if (!map && known)
         return tarn__filecache_read(f->files, spot->file, spot->offset, to,
                                     (size_t)spot->size, err);
-    if (!map) return tarn_fold_read(f, spot->row, to, (size_t)spot->size, &size, err);
+    if (!map) return read_unknown(f, spot->row, to, err);
     const unsigned char *payload = map + spot->offset;
     if (!known) TARN_TRY(compare(f, spot->row, payload, err));
     memcpy(to, payload, (size_t)spot->size);
     return TARN_OK;
 }
 
-tarn_status tarn__fold_copy(tarn_fold *f, tarn__cold_way way, const tarn__item *items,
+tarn_status tarn__fold_copy(void *fold, tarn__cold_way way, const tarn__item *items,
                             size_t count, const tarn__target *to, tarn_error *err)
 {
+    tarn__fold *f = fold;
     tarn__fold_maps m = {{0}, {NULL}};
     if (way == TARN__COLD_GATHER) return gather(f, items, count, to, err);
     for (size_t i = 0; i < count; i++) {

@@ -48,7 +48,7 @@ static verdict judge(const tarn__need *need, const uint32_t *places)
 }
 
 /* What the need says about each shape. */
-static tarn_status judge_shapes(const tarn_fold *f, const tarn__need *need,
+static tarn_status judge_shapes(const tarn__fold *f, const tarn__need *need,
                                 unsigned char **out_verdicts, uint32_t **out_places,
                                 tarn_error *err)
 {
@@ -66,7 +66,7 @@ static tarn_status judge_shapes(const tarn_fold *f, const tarn__need *need,
 }
 
 /* A sample that is odd or has a field twice. */
-static tarn_status keep_special(tarn_fold *f, tarn__need *need, uint64_t sample,
+static tarn_status keep_special(tarn__fold *f, tarn__need *need, uint64_t sample,
                                 uint32_t *places, bool *out_keep, tarn_error *err)
 {
     size_t twice = 0;
@@ -91,7 +91,7 @@ static unsigned char pack_bits(const unsigned char *bytes)
     return (unsigned char)(word * UINT64_C(0x0102040810204080) >> 56);
 }
 
-static tarn_status mark_stretch(tarn_fold *f, tarn__need *need,
+static tarn_status mark_stretch(tarn__fold *f, tarn__need *need,
                                 const unsigned char *verdicts, uint32_t *places,
                                 const stretch *s, unsigned char *marks, uint64_t *kept,
                                 tarn_error *err)
@@ -114,7 +114,7 @@ static tarn_status mark_stretch(tarn_fold *f, tarn__need *need,
     return TARN_OK;
 }
 
-static tarn_status mark_samples(tarn_fold *f, tarn__need *need,
+static tarn_status mark_samples(tarn__fold *f, tarn__need *need,
                                 const unsigned char *verdicts, uint32_t *places,
                                 const tarn__numbers *samples, unsigned char *marks,
                                 uint64_t *out_kept, tarn_error *err)
@@ -128,7 +128,7 @@ static tarn_status mark_samples(tarn_fold *f, tarn__need *need,
     return TARN_OK;
 }
 
-tarn_status tarn__fold_keep_by_need(tarn_fold *f, tarn__need *need,
+tarn_status tarn__fold_keep_by_need(tarn__fold *f, tarn__need *need,
                                     const tarn__numbers *samples, unsigned char *marks,
                                     uint64_t *out_kept, tarn_error *err)
 {
@@ -148,7 +148,7 @@ tarn_status tarn__fold_keep_by_need(tarn_fold *f, tarn__need *need,
 /* --- Sets of fields ---------------------------------------------------------------- */
 
 /* The distinct fields of a shape. */
-static size_t shape_fields(const tarn_fold *f, uint16_t shape, uint32_t *out,
+static size_t shape_fields(const tarn__fold *f, uint16_t shape, uint32_t *out,
                            bool *out_twice)
 {
     size_t n = 0;
@@ -170,7 +170,7 @@ static int by_number(const void *a, const void *b)
 
 /* The same of a sample of no known shape. met[i] is the last visit, from 1 on, that had
  * field i. */
-static size_t odd_fields(const tarn_fold *f, uint64_t sample, uint64_t visit,
+static size_t odd_fields(const tarn__fold *f, uint64_t sample, uint64_t visit,
                          uint64_t *met, uint32_t *out, bool *out_twice)
 {
     uint64_t end = tarn__fold_start(f, sample + 1);
@@ -192,7 +192,7 @@ typedef struct tally {
     uint32_t *fields;
 } tally;
 
-static tarn_status count_shapes(const tarn_fold *f, const tarn__numbers *samples,
+static tarn_status count_shapes(const tarn__fold *f, const tarn__numbers *samples,
                                 tally *t, tarn__add_fields add, void *context,
                                 tarn_error *err)
 {
@@ -217,7 +217,7 @@ static tarn_status count_shapes(const tarn_fold *f, const tarn__numbers *samples
     return TARN_OK;
 }
 
-tarn_status tarn__fold_sets(const tarn_fold *f, const tarn__numbers *samples,
+tarn_status tarn__fold_sets(const tarn__fold *f, const tarn__numbers *samples,
                             tarn__add_fields add, void *context, tarn_error *err)
 {
     size_t n_fields = f->shapes.n_fields + 1;

@@ -16,7 +16,7 @@ typedef struct spot {
     const unsigned char *header; /* in a map, or NULL */
 } spot;
 
-static const unsigned char *header_of(const tarn_fold *f, tarn__fold_maps *m,
+static const unsigned char *header_of(const tarn__fold *f, tarn__fold_maps *m,
                                       uint64_t number, tarn_row *row)
 {
     const unsigned char *map;
@@ -26,7 +26,7 @@ static const unsigned char *header_of(const tarn_fold *f, tarn__fold_maps *m,
     return map + row->offset;
 }
 
-static void find_spots(const tarn_fold *f, tarn__fold_maps *m, const uint64_t *samples,
+static void find_spots(const tarn__fold *f, tarn__fold_maps *m, const uint64_t *samples,
                        size_t count, spot *out)
 {
     for (size_t i = 0; f->starts && i < count; i++)
@@ -42,12 +42,12 @@ static void find_spots(const tarn_fold *f, tarn__fold_maps *m, const uint64_t *s
     }
 }
 
-static tarn_status add_key(tarn_fold *f, const spot *at, tarn_text *spare, tarn__buf *out,
-                           tarn_error *err)
+static tarn_status add_key(tarn__fold *f, const spot *at, tarn_text *spare,
+                           tarn__buf *out, tarn_error *err)
 {
     tarn__key key;
     if (!at->header || !tarn__fold_quick_key(f, at->number, &at->row, at->header, &key)) {
-        TARN_TRY(tarn_fold_names(f, at->number, spare, NULL, err));
+        TARN_TRY(tarn__fold_names(f, at->number, spare, NULL, err));
         key = (tarn__key){.stem = spare->data, .stem_len = spare->size};
     }
     TARN_TRY(tarn__buf_reserve(out, key.stem_len + 1, err));
@@ -57,10 +57,11 @@ static tarn_status add_key(tarn_fold *f, const spot *at, tarn_text *spare, tarn_
     return TARN_OK;
 }
 
-tarn_status tarn__fold_keys(tarn_fold *f, const uint64_t *samples, size_t count,
+tarn_status tarn__fold_keys(void *fold, const uint64_t *samples, size_t count,
                             tarn__buf *out, uint64_t *offsets, size_t *out_done,
                             tarn_error *err)
 {
+    tarn__fold *f = fold;
     tarn__fold_maps maps = {{0}, {NULL}};
     tarn_text spare = {0};
     spot spots[STRETCH];

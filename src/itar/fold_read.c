@@ -10,7 +10,7 @@
 
 /* --- Checking ---------------------------------------------------------------------- */
 
-static tarn_status check_sum(const tarn_fold *f, uint64_t number, const tarn_row *row,
+static tarn_status check_sum(const tarn__fold *f, uint64_t number, const tarn_row *row,
                              const void *data, size_t size, tarn_error *err)
 {
     if (!f->options.check) return TARN_OK;
@@ -25,16 +25,7 @@ static tarn_status check_sum(const tarn_fold *f, uint64_t number, const tarn_row
         (unsigned long long)number, have, want);
 }
 
-tarn_status tarn__fold_check(tarn_fold *f, uint64_t number, tarn__located *l,
-                             const unsigned char *header, const unsigned char *payload,
-                             tarn_error *err)
-{
-    memcpy(l->block, header, TARN__BLOCK);
-    TARN_TRY(tarn__locate_check(&f->place, number, l, err));
-    return check_sum(f, number, &l->row, payload, (size_t)l->row.size, err);
-}
-
-tarn_status tarn__fold_compare(tarn_fold *f, uint64_t number, const tarn_row *row,
+tarn_status tarn__fold_compare(tarn__fold *f, uint64_t number, const tarn_row *row,
                                const unsigned char *header, size_t before,
                                const unsigned char *payload, tarn_error *err)
 {
@@ -43,7 +34,10 @@ tarn_status tarn__fold_compare(tarn_fold *f, uint64_t number, const tarn_row *ro
     l.row = *row;
     l.before = header - before;
     l.before_size = before;
-    tarn_status status = tarn__fold_check(f, number, &l, header, payload, err);
+    memcpy(l.block, header, TARN__BLOCK);
+    tarn_status status = tarn__locate_check(&f->place, number, &l, err);
+    if (status == TARN_OK)
+        status = check_sum(f, number, &l.row, payload, (size_t)l.row.size, err);
     tarn__located_reset(&l);
     if (status == TARN_OK) tarn__set_row_bit(f->seen, number);
     return status;
@@ -57,7 +51,7 @@ typedef struct look {
     uint32_t shard;
 } look;
 
-static inline tarn_status look_at(tarn_fold *f, uint32_t shard, look *l, tarn_error *err)
+static inline tarn_status look_at(tarn__fold *f, uint32_t shard, look *l, tarn_error *err)
 {
     if (l->shard == shard) return TARN_OK;
     TARN_TRY(tarn__filecache_map_lately(f->files, shard, &l->map, err));
@@ -67,7 +61,7 @@ static inline tarn_status look_at(tarn_fold *f, uint32_t shard, look *l, tarn_er
 
 /* A row, and whether its payload may be used without looking at the header. A row that
  * was used before lies inside its shard. */
-static inline tarn_status get_row(const tarn_fold *f, uint64_t number, tarn_row *out,
+static inline tarn_status get_row(const tarn__fold *f, uint64_t number, tarn_row *out,
                                   bool *out_known, tarn_error *err)
 {
     *out_known = number < f->index->n_rows && tarn__fold_knows(f, number);
@@ -77,8 +71,8 @@ static inline tarn_status get_row(const tarn_fold *f, uint64_t number, tarn_row 
 
 /* The payload of a row, in the map of a shard that was looked at if the caller has one.
  * Where a shard is read, header and payload come in one read. */
-static inline tarn_status view_row(tarn_fold *f, uint64_t number, look *l, tarn_view *out,
-                                   tarn_error *err)
+static inline tarn_status view_row(tarn__fold *f, uint64_t number, look *l,
+                                   tarn_view *out, tarn_error *err)
 {
     tarn_row row;
     bool known;
@@ -100,41 +94,16 @@ static inline tarn_status view_row(tarn_fold *f, uint64_t number, look *l, tarn_
     return status;
 }
 
-tarn_status tarn_fold_view(tarn_fold *f, uint64_t row, tarn_view *out, tarn_error *err)
-{
-    TARN__NEED(err, "fold", f);
-    TARN__NEED(err, "out", out);
-    return view_row(f, row, NULL, out, err);
-}
-
-tarn_status tarn_fold_read(tarn_fold *f, uint64_t number, void *buf, size_t size,
-                           uint64_t *out_size, tarn_error *err)
-{
-    TARN__NEED(err, "fold", f);
-    TARN__NEED(err, "buf", buf || !size);
-    TARN__NEED(err, "out_size", out_size);
-    tarn_row row;
-    bool known;
-    unsigned char header[TARN__BLOCK];
-    TARN_TRY(get_row(f, number, &row, &known, err));
-    *out_size = row.size;
-    if (row.size > size)
-        return tarn__fail_at(err, TARN_ERR_LIMIT,
-                             tarn__filecache_path(f->files, row.shard), row.offset,
-                             "the payload has %llu bytes, and the buffer %zu",
-                             (unsigned long long)row.size, size);
-    if (!known)
-        TARN_TRY(tarn__filecache_read(f->files, row.shard, row.offset, header,
-                                      sizeof header, err));
-    TARN_TRY(tarn__filecache_read(f->files, row.shard, row.offset + TARN__BLOCK, buf,
-                                  (size_t)row.size, err));
-    return known ? TARN_OK : tarn__fold_compare(f, number, &row, header, 0, buf, err);
-}
-
-tarn_status tarn_fold_names(tarn_fold *f, uint64_t row, tarn_text *key, tarn_text *member,
+tarn_status tarn__fold_view(tarn__fold *f, uint64_t row, bool settles, tarn_view *out,
                             tarn_error *err)
 {
-    TARN__NEED(err, "fold", f);
+    look l = {NULL, UINT32_MAX};
+    return view_row(f, row, settles ? &l : NULL, out, err);
+}
+
+tarn_status tarn__fold_names(tarn__fold *f, uint64_t row, tarn_text *key,
+                             tarn_text *member, tarn_error *err)
+{
     tarn__located l;
     tarn__located_init(&l);
     tarn_status status = tarn__locate(&f->place, row, &l, err);
@@ -146,9 +115,10 @@ tarn_status tarn_fold_names(tarn_fold *f, uint64_t row, tarn_text *key, tarn_tex
 
 /* --- One sample -------------------------------------------------------------------- */
 
-tarn_status tarn__fold_get(tarn_fold *f, uint64_t sample, uint32_t field, tarn_view *out,
+tarn_status tarn__fold_get(void *fold, uint64_t sample, uint32_t field, tarn_view *out,
                            tarn_error *err)
 {
+    tarn__fold *f = fold;
     uint64_t row = 0;
     TARN_TRY(tarn__fold_row_of(f, sample, field, &row, err));
     return view_row(f, row, NULL, out, err);
@@ -157,7 +127,7 @@ tarn_status tarn__fold_get(tarn_fold *f, uint64_t sample, uint32_t field, tarn_v
 /* A sample in the middle of nowhere is a row of waits for memory: what will be looked at
  * in its first header is asked for at once, and comes while the fields are found. NULL
  * where the shard is read. */
-static tarn_status touch_header(tarn_fold *f, uint64_t first, look *l, tarn_row *row,
+static tarn_status touch_header(tarn__fold *f, uint64_t first, look *l, tarn_row *row,
                                 const unsigned char **out, tarn_error *err)
 {
     __builtin_prefetch((const void *)&f->seen[first / 8]);
@@ -168,10 +138,11 @@ static tarn_status touch_header(tarn_fold *f, uint64_t first, look *l, tarn_row 
     return TARN_OK;
 }
 
-tarn_status tarn__fold_whole(tarn_fold *f, uint64_t sample, const uint32_t *ids,
+tarn_status tarn__fold_whole(void *fold, uint64_t sample, const uint32_t *ids,
                              const uint32_t *firsts, uint32_t count, tarn_view *out,
                              tarn_text *key, tarn_error *err)
 {
+    tarn__fold *f = fold;
     look l = {NULL, UINT32_MAX};
     tarn_row row;
     tarn__key stem;
@@ -187,11 +158,12 @@ tarn_status tarn__fold_whole(tarn_fold *f, uint64_t sample, const uint32_t *ids,
     }
     if (header && tarn__fold_quick_key(f, first, &row, header, &stem))
         return tarn__text_set(key, stem.stem, stem.stem_len, err);
-    return tarn_fold_names(f, first, key, NULL, err);
+    return tarn__fold_names(f, first, key, NULL, err);
 }
 
-tarn_status tarn__fold_settle(const tarn_fold *f, uint64_t sample, tarn_error *err)
+tarn_status tarn__fold_settle(void *fold, uint64_t sample, tarn_error *err)
 {
+    const tarn__fold *f = fold;
     uint32_t last = UINT32_MAX;
     uint64_t end = tarn__fold_start(f, sample + 1);
     for (uint64_t at = tarn__fold_start(f, sample); at < end; at++) {

@@ -9,7 +9,7 @@
 
 /* --- Before reading ---------------------------------------------------------------- */
 
-tarn_status tarn__fold_set_lead(tarn_fold *f, const char *const *fields, tarn_error *err)
+tarn_status tarn__fold_set_lead(tarn__fold *f, const char *const *fields, tarn_error *err)
 {
     const tarn__names *names = &f->index->fields;
     if (!fields) return TARN_OK;
@@ -24,32 +24,24 @@ tarn_status tarn__fold_set_lead(tarn_fold *f, const char *const *fields, tarn_er
     return TARN_OK;
 }
 
-tarn_status tarn__fold_check_whole(tarn_fold *f, tarn_error *err)
-{
-    TARN_TRY(tarn__fold_group(f, err));
-    if (f->shapes.next) return TARN_OK;
-    return tarn__fail(err, TARN_ERR_USAGE,
-                      "the fold has been filtered; filter the dataset instead");
-}
-
-void tarn__fold_files(const tarn_fold *f, bool cold, tarn__files *out)
+void tarn__fold_files(const tarn__fold *f, bool cold, tarn__files *out)
 {
     tarn__files_init(out, f->files, cold, f->options.io);
 }
 
 /* --- Rows -------------------------------------------------------------------------- */
 
-static const char *field_name(const tarn_fold *f, uint32_t field)
+static const char *field_name(const tarn__fold *f, uint32_t field)
 {
     return tarn__names_get(&f->index->fields, field).data;
 }
 
 /* "train-00006", for a message. */
-static char *show_key(tarn_fold *f, uint64_t sample, char *out, size_t size)
+static char *show_key(tarn__fold *f, uint64_t sample, char *out, size_t size)
 {
     tarn_text key = {0};
     uint64_t row = tarn__fold_row(f, tarn__fold_start(f, sample));
-    if (tarn_fold_names(f, row, &key, NULL, NULL) == TARN_OK)
+    if (tarn__fold_names(f, row, &key, NULL, NULL) == TARN_OK)
         tarn_printable(out, size, key.data, key.size);
     else
         tarn_printable(out, size, "?", 1);
@@ -57,7 +49,7 @@ static char *show_key(tarn_fold *f, uint64_t sample, char *out, size_t size)
     return out;
 }
 
-static tarn_status fail_lacks(tarn_fold *f, uint64_t sample, uint32_t field,
+static tarn_status fail_lacks(tarn__fold *f, uint64_t sample, uint32_t field,
                               tarn_error *err)
 {
     char shown[200];
@@ -67,7 +59,7 @@ static tarn_status fail_lacks(tarn_fold *f, uint64_t sample, uint32_t field,
                          show_key(f, sample, shown, sizeof shown), field_name(f, field));
 }
 
-tarn_status tarn__fold_fail_twice(tarn_fold *f, uint64_t sample, uint32_t field,
+tarn_status tarn__fold_fail_twice(tarn__fold *f, uint64_t sample, uint32_t field,
                                   tarn_error *err)
 {
     char shown[200];
@@ -80,7 +72,7 @@ tarn_status tarn__fold_fail_twice(tarn_fold *f, uint64_t sample, uint32_t field,
 }
 
 /* The place of a field among the rows of a sample whose shape is not known. */
-static uint32_t odd_place(const tarn_fold *f, uint64_t sample, uint32_t field)
+static uint32_t odd_place(const tarn__fold *f, uint64_t sample, uint32_t field)
 {
     uint64_t from = tarn__fold_start(f, sample), end = tarn__fold_start(f, sample + 1);
     uint32_t found = TARN__LACKED;
@@ -93,14 +85,14 @@ static uint32_t odd_place(const tarn_fold *f, uint64_t sample, uint32_t field)
     return found;
 }
 
-uint32_t tarn__fold_place(const tarn_fold *f, uint64_t sample, uint32_t field)
+uint32_t tarn__fold_place(const tarn__fold *f, uint64_t sample, uint32_t field)
 {
     uint16_t shape = tarn__fold_shape(f, sample);
     if (shape == TARN__SHAPE_ODD) return odd_place(f, sample, field);
     return tarn__fold_shape_place(f, shape, field);
 }
 
-tarn_status tarn__fold_row_of(tarn_fold *f, uint64_t sample, uint32_t field,
+tarn_status tarn__fold_row_of(tarn__fold *f, uint64_t sample, uint32_t field,
                               uint64_t *out, tarn_error *err)
 {
     uint32_t place = tarn__fold_place(f, sample, field);
@@ -110,11 +102,33 @@ tarn_status tarn__fold_row_of(tarn_fold *f, uint64_t sample, uint32_t field,
     return TARN_OK;
 }
 
+uint64_t tarn__fold_n_rows(const tarn__fold *f, uint64_t sample)
+{
+    return tarn__fold_start(f, sample + 1) - tarn__fold_start(f, sample);
+}
+
+tarn_status tarn__fold_row_at(const tarn__fold *f, uint64_t sample, uint64_t k,
+                              uint64_t *out_number, tarn_row *out, tarn_error *err)
+{
+    *out_number = tarn__fold_row(f, tarn__fold_start(f, sample) + k);
+    return tarn__locate_row(&f->place, *out_number, out, err);
+}
+
 /* --- Keys -------------------------------------------------------------------------- */
+
+tarn_status tarn__fold_key_hash(const tarn__fold *f, uint64_t sample, uint64_t *out,
+                                tarn_error *err)
+{
+    const unsigned char *p;
+    uint64_t row = tarn__fold_row(f, tarn__fold_start(f, sample));
+    TARN_TRY(tarn__index_use(f->index, row, &p, err));
+    *out = tarn__row_hash(p);
+    return TARN_OK;
+}
 
 /* What samples that were gathered are sorted by. By hash they are in the key order, so
  * their starts are places in it. */
-static uint64_t rank_of(const tarn_fold *f, uint64_t sample)
+static uint64_t rank_of(const tarn__fold *f, uint64_t sample)
 {
     uint64_t from = f->starts[sample];
     if (!f->rows || f->options.by_hash) return from;
@@ -122,9 +136,9 @@ static uint64_t rank_of(const tarn_fold *f, uint64_t sample)
 }
 
 /* The number of a sample that was found. */
-static uint64_t sample_of(const tarn_fold *f, const tarn_sample *found)
+static uint64_t sample_of(const tarn__fold *f, const tarn__sample_rows *found)
 {
-    uint64_t low = 0, high = f->n_samples, wanted = tarn_sample_row(found, 0);
+    uint64_t low = 0, high = f->n_samples, wanted = tarn__rows_at(found, 0);
     if (!f->starts) return wanted / f->stride;
     if (f->rows && f->options.by_hash)
         wanted = (uint64_t)(found->rows - atomic_load(&f->order));
@@ -140,23 +154,26 @@ static uint64_t sample_of(const tarn_fold *f, const tarn_sample *found)
     return low;
 }
 
-tarn_status tarn__fold_find(tarn_fold *f, const char *key, uint64_t *out, tarn_error *err)
+tarn_status tarn__fold_find(tarn__fold *f, const char *key, uint64_t *out,
+                            tarn_error *err)
 {
-    tarn_sample found;
-    TARN_TRY(tarn_fold_find(f, key, &found, err));
+    tarn__sample_rows found;
+    TARN_TRY(tarn__fold_find_rows(f, key, &found, err));
     *out = sample_of(f, &found);
     return TARN_OK;
 }
 
-tarn_status tarn__fold_key(tarn_fold *f, uint64_t sample, tarn_text *out, tarn_error *err)
+tarn_status tarn__fold_key(void *fold, uint64_t sample, tarn_text *out, tarn_error *err)
 {
-    return tarn_fold_names(f, tarn__fold_row(f, tarn__fold_start(f, sample)), out, NULL,
-                           err);
+    tarn__fold *f = fold;
+    return tarn__fold_names(f, tarn__fold_row(f, tarn__fold_start(f, sample)), out, NULL,
+                            err);
 }
 
-tarn_status tarn__fold_key_of_name(const tarn_fold *f, const char *name, tarn_text *out,
+tarn_status tarn__fold_key_of_name(const void *fold, const char *name, tarn_text *out,
                                    tarn_error *err)
 {
+    const tarn__fold *f = fold;
     const tarn__sums *sums = f->index->sums;
     const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name;
     bool whole = sums && sums->keys == TARN_KEYS_PATH;
@@ -167,7 +184,7 @@ tarn_status tarn__fold_key_of_name(const tarn_fold *f, const char *name, tarn_te
 
 /* --- What it is -------------------------------------------------------------------- */
 
-void tarn__fold_describe(const tarn_fold *f,
+void tarn__fold_describe(const tarn__fold *f,
                          void (*add)(void *context, const void *data, size_t size),
                          void *context)
 {

@@ -29,17 +29,17 @@ typedef struct fold {
     shard *shards;
     size_t count, capacity;
     const char **paths; /* of the shards, sorted */
-    size_t compressed;  /* that would be shards */
 } fold;
 
-struct tarn_folder {
+typedef struct listing {
     char *path;
     fold *folds;
     size_t count, capacity;
     char **compressed; /* the folds of archives that would be shards */
     size_t n_compressed, compressed_capacity;
     bool unfinished; /* there is a journal */
-};
+    tarn_listed_fold *listed;
+} listing;
 
 static void free_fold(fold *one)
 {
@@ -150,7 +150,7 @@ static char *join(const char *folder, const char *name, size_t len, const char *
     return path;
 }
 
-static tarn_status find_fold(tarn_folder *f, const char *name, size_t len, fold **out,
+static tarn_status find_fold(listing *f, const char *name, size_t len, fold **out,
                              tarn_error *err)
 {
     for (size_t i = 0; i < f->count; i++)
@@ -168,7 +168,7 @@ static tarn_status find_fold(tarn_folder *f, const char *name, size_t len, fold 
     return TARN_OK;
 }
 
-static tarn_status add_shard(tarn_folder *f, const char *name, const char *only,
+static tarn_status add_shard(listing *f, const char *name, const char *only,
                              tarn_error *err)
 {
     const char *fold_name, *suffix;
@@ -207,8 +207,7 @@ static int compare_folds(const void *left, const void *right)
 }
 
 /* Two ways of naming in one fold would make its order depend on chance. */
-static tarn_status check_separators(const tarn_folder *f, const fold *one,
-                                    tarn_error *err)
+static tarn_status check_separators(const listing *f, const fold *one, tarn_error *err)
 {
     for (size_t k = 1; k < one->count; k++)
         if (one->shards[k].separator != one->shards[0].separator)
@@ -221,7 +220,7 @@ static tarn_status check_separators(const tarn_folder *f, const fold *one,
     return TARN_OK;
 }
 
-static tarn_status sort_all(tarn_folder *f, tarn_error *err)
+static tarn_status sort_all(listing *f, tarn_error *err)
 {
     if (f->count) qsort(f->folds, f->count, sizeof *f->folds, compare_folds);
     for (size_t i = 0; i < f->count; i++) {
@@ -237,7 +236,7 @@ static tarn_status sort_all(tarn_folder *f, tarn_error *err)
 }
 
 /* Notes what would be a shard of the fold (or of any) if it were not compressed. */
-static tarn_status note_compressed(tarn_folder *f, const char *name, const char *only,
+static tarn_status note_compressed(listing *f, const char *name, const char *only,
                                    tarn_error *err)
 {
     static const char *const endings[] = {".tar.gz",  ".tgz",    ".tar.bz2",
@@ -263,13 +262,6 @@ static tarn_status note_compressed(tarn_folder *f, const char *name, const char 
     return TARN_OK;
 }
 
-static void count_compressed(tarn_folder *f)
-{
-    for (size_t i = 0; i < f->count; i++)
-        for (size_t k = 0; k < f->n_compressed; k++)
-            f->folds[i].compressed += strcmp(f->folds[i].name, f->compressed[k]) == 0;
-}
-
 static bool is_journal(const char *name)
 {
     size_t len = strlen(name), ending = sizeof TARN__JOURNAL_ENDING - 1;
@@ -280,7 +272,7 @@ static bool is_journal(const char *name)
 /* Shards of a fold that a writer was about to add are not there yet. The listing may have
  * begun before the writer did: the journal is looked for after it, by name, so that every
  * shard that was seen and is not there yet is in it. */
-static tarn_status hide(tarn_folder *f, fold *one, tarn_error *err)
+static tarn_status hide(listing *f, fold *one, tarn_error *err)
 {
     tarn__names coming, going;
     tarn__journal_state ignored;
@@ -309,7 +301,7 @@ static tarn_status hide(tarn_folder *f, fold *one, tarn_error *err)
     return status;
 }
 
-static tarn_status hide_unfinished(tarn_folder *f, tarn_error *err)
+static tarn_status hide_unfinished(listing *f, tarn_error *err)
 {
     size_t kept = 0;
     tarn_status status = TARN_OK;
@@ -325,7 +317,7 @@ static tarn_status hide_unfinished(tarn_folder *f, tarn_error *err)
     return status;
 }
 
-static tarn_status list(tarn_folder *f, const char *only, tarn_error *err)
+static tarn_status list(listing *f, const char *only, tarn_error *err)
 {
     DIR *dir = opendir(f->path);
     if (!dir && errno == ENOTDIR)
@@ -345,7 +337,7 @@ static tarn_status list(tarn_folder *f, const char *only, tarn_error *err)
     return status;
 }
 
-static tarn_status fail_empty(const tarn_folder *f, const char *only, tarn_error *err)
+static tarn_status fail_empty(const listing *f, const char *only, tarn_error *err)
 {
     if (f->unfinished)
         return tarn__fail_at(err, TARN_ERR_NO_FOLD, f->path, TARN_NO_OFFSET,
@@ -364,71 +356,59 @@ static tarn_status fail_empty(const tarn_folder *f, const char *only, tarn_error
                          "no .tar file here");
 }
 
-tarn_status tarn_folder_open(const char *path, tarn_folder **out, tarn_error *err)
-{
-    TARN__NEED(err, "path", path);
-    TARN__NEED(err, "out", out);
-    const char *only;
-    tarn_folder *f = calloc(1, sizeof *f);
-    if (!f) return tarn__fail_memory(err);
-    tarn_status status = tarn__path_split(path, &f->path, &only, err);
-    if (status == TARN_OK) status = list(f, only, err);
-    if (status == TARN_OK) status = hide_unfinished(f, err);
-    if (status == TARN_OK) status = sort_all(f, err);
-    if (status == TARN_OK && f->count == 0) status = fail_empty(f, only, err);
-    if (status == TARN_OK) {
-        count_compressed(f);
-        *out = f;
-    } else {
-        tarn_folder_close(f);
-    }
-    return status;
-}
+/* --- What callers see -------------------------------------------------------------- */
 
-void tarn_folder_close(tarn_folder *f)
+static void free_folder(listing *f)
 {
-    if (!f) return;
     for (size_t i = 0; i < f->count; i++)
         free_fold(&f->folds[i]);
     for (size_t i = 0; i < f->n_compressed; i++)
         free(f->compressed[i]);
     free(f->compressed);
     free(f->folds);
+    free(f->listed);
     free(f->path);
     free(f);
 }
 
-size_t tarn_folder_count(const tarn_folder *f)
+static tarn_status show(listing *f, tarn_folds *out, tarn_error *err)
 {
-    return f ? f->count : 0;
+    f->listed = calloc(f->count, sizeof *f->listed);
+    if (!f->listed) return tarn__fail_memory(err);
+    for (size_t i = 0; i < f->count; i++) {
+        const fold *one = &f->folds[i];
+        f->listed[i] = (tarn_listed_fold){.name = one->name,
+                                          .index_path = one->index_path,
+                                          .shards = one->paths,
+                                          .n_shards = one->count};
+        for (size_t k = 0; k < f->n_compressed; k++)
+            f->listed[i].compressed += strcmp(one->name, f->compressed[k]) == 0;
+    }
+    *out = (tarn_folds){f->listed, f->count, f->n_compressed, f};
+    return TARN_OK;
 }
 
-size_t tarn_folder_compressed(const tarn_folder *f)
+tarn_status tarn_folds_list(const char *path, tarn_folds *out, tarn_error *err)
 {
-    return f ? f->n_compressed : 0;
+    TARN__NEED(err, "path", path);
+    TARN__NEED(err, "out", out);
+    const char *only;
+    *out = (tarn_folds){0};
+    listing *f = calloc(1, sizeof *f);
+    if (!f) return tarn__fail_memory(err);
+    tarn_status status = tarn__path_split(path, &f->path, &only, err);
+    if (status == TARN_OK) status = list(f, only, err);
+    if (status == TARN_OK) status = hide_unfinished(f, err);
+    if (status == TARN_OK) status = sort_all(f, err);
+    if (status == TARN_OK && f->count == 0) status = fail_empty(f, only, err);
+    if (status == TARN_OK) status = show(f, out, err);
+    if (status != TARN_OK) free_folder(f);
+    return status;
 }
 
-size_t tarn_folder_fold_compressed(const tarn_folder *f, size_t i)
+void tarn_folds_reset(tarn_folds *folds)
 {
-    return f && i < f->count ? f->folds[i].compressed : 0;
-}
-
-const char *tarn_folder_fold(const tarn_folder *f, size_t i)
-{
-    return f && i < f->count ? f->folds[i].name : NULL;
-}
-
-const char *tarn_folder_index_path(const tarn_folder *f, size_t i)
-{
-    return f && i < f->count ? f->folds[i].index_path : NULL;
-}
-
-size_t tarn_folder_shard_count(const tarn_folder *f, size_t i)
-{
-    return f && i < f->count ? f->folds[i].count : 0;
-}
-
-const char *const *tarn_folder_shards(const tarn_folder *f, size_t i)
-{
-    return f && i < f->count ? (const char *const *)f->folds[i].paths : NULL;
+    if (!folds) return;
+    if (folds->owned) free_folder(folds->owned);
+    *folds = (tarn_folds){0};
 }

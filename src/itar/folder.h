@@ -2,7 +2,7 @@
 #ifndef TARN_ITAR_FOLDER_H
 #define TARN_ITAR_FOLDER_H
 
-#include <tarn/fold.h>
+#include <tarn/folds.h>
 
 /* Splits "DIR:FOLD". *out_folder is the caller's to free; *out_fold points into path, or
  * is NULL. A path that exists as it is has no fold part. */

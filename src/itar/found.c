@@ -42,13 +42,13 @@ static tarn_status scan_from(tarn_fold_writer *w, size_t from, bool sums, tarn_e
 static bool lacks_sums(const tarn_fold_writer *w)
 {
     return w->options.resume && w->stage.journal == TARN__JOURNAL_PAST &&
-           !tarn_fold_index(w->base)->sums;
+           !w->base->index->sums;
 }
 
 /* The checksums that the fold has, for the scans of its shards. */
 static tarn_status take_checksums(tarn_fold_writer *w, tarn_error *err)
 {
-    const tarn_index *index = tarn_fold_index(w->base);
+    const tarn_index *index = w->base->index;
     uint64_t at = 0;
     if (!index->sums || !index->sums->checksums) {
         w->scanning.sums = false;
@@ -84,15 +84,14 @@ static tarn_status number_from(tarn_fold_writer *w, const char *last, tarn_error
 /* --- The fold as it is ------------------------------------------------------------- */
 
 /* The shards of the fold, or none. */
-static tarn_status list_fold(const tarn_fold_writer *w, tarn_folder **out,
-                             tarn_error *err)
+static tarn_status list_fold(const tarn_fold_writer *w, tarn_folds *out, tarn_error *err)
 {
     char *path;
     tarn_error ignored;
     struct stat st;
     if (asprintf(&path, "%s:%s", w->stage.folder, w->stage.fold) < 0)
         return tarn__fail_memory(err);
-    *out = NULL;
+    *out = (tarn_folds){0};
     if (stat(path, &st) == 0) {
         tarn_status taken =
             tarn__fail_at(err, TARN_ERR_AMBIGUOUS, path, TARN_NO_OFFSET,
@@ -100,7 +99,7 @@ static tarn_status list_fold(const tarn_fold_writer *w, tarn_folder **out,
         free(path);
         return taken;
     }
-    tarn_status status = tarn_folder_open(path, out, &ignored);
+    tarn_status status = tarn_folds_list(path, out, &ignored);
     free(path);
     if (status == TARN_OK || tarn_is_not_found(status)) return TARN_OK;
     if (err) *err = ignored;
@@ -112,19 +111,19 @@ static tarn_status open_base(tarn_fold_writer *w, tarn_error *err)
     char *path;
     if (asprintf(&path, "%s:%s", w->stage.folder, w->stage.fold) < 0)
         return tarn__fail_memory(err);
-    tarn_status status = tarn_fold_open(path, NULL, &w->base, err);
+    tarn_status status = tarn__fold_open(path, NULL, &w->base, err);
     free(path);
     return status;
 }
 
-static tarn_status take_base(tarn_fold_writer *w, const tarn_folder *folder,
+static tarn_status take_base(tarn_fold_writer *w, const tarn_listed_fold *old,
                              tarn_error *err)
 {
-    size_t count = tarn_folder_shard_count(folder, 0);
-    const char *const *paths = tarn_folder_shards(folder, 0);
+    size_t count = old->n_shards;
+    const char *const *paths = old->shards;
     TARN_TRY(open_base(w, err));
     tarn_index_info info;
-    tarn_index_info_get(tarn_fold_index(w->base), &info, sizeof info);
+    tarn_index_info_get(w->base->index, &info, sizeof info);
     if (info.keys_known && info.keys != TARN_KEYS_BASE)
         return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, w->stage.index_path,
                              TARN_NO_OFFSET,
@@ -214,7 +213,7 @@ static tarn_status refuse_leftovers(const tarn_fold_writer *w, size_t count,
 }
 
 /* Nothing goes before the new fold is complete, but what was never published. */
-static tarn_status plan_replacement(tarn_fold_writer *w, const tarn_folder *folder,
+static tarn_status plan_replacement(tarn_fold_writer *w, const tarn_listed_fold *old,
                                     tarn_error *err)
 {
     tarn__stage *s = &w->stage;
@@ -223,8 +222,8 @@ static tarn_status plan_replacement(tarn_fold_writer *w, const tarn_folder *fold
     tarn__names_reset(&s->going);
     tarn__names_init(&s->coming);
     tarn__names_init(&s->going);
-    for (size_t i = 0; folder && i < tarn_folder_shard_count(folder, 0); i++) {
-        const char *name = tarn__base_name(tarn_folder_shards(folder, 0)[i]);
+    for (size_t i = 0; old && i < old->n_shards; i++) {
+        const char *name = tarn__base_name(old->shards[i]);
         uint32_t id;
         TARN_TRY(tarn__names_add(&s->going, name, strlen(name), &id, err));
     }
@@ -239,27 +238,26 @@ static bool is_void(const tarn_fold_writer *w, const tarn__names *left)
     return s->journal == TARN__JOURNAL_LIVE && !left->count && !s->going.count;
 }
 
-static tarn_status decide(tarn_fold_writer *w, const tarn_folder *folder,
+static tarn_status decide(tarn_fold_writer *w, const tarn_listed_fold *old,
                           const tarn__names *left, tarn_error *err)
 {
     const tarn_fold_writer_options *o = &w->options;
     w->half_replaced = o->overwrite && w->stage.journal == TARN__JOURNAL_LIVE &&
                        left->count && w->stage.going.count;
     if (w->half_replaced) return TARN_END;
-    if (o->overwrite) return plan_replacement(w, folder, err);
+    if (o->overwrite) return plan_replacement(w, old, err);
     if (w->stage.journal == TARN__JOURNAL_DAMAGED)
         return tarn__fail_at(err, TARN_ERR_FORMAT, w->stage.journal_path, TARN_NO_OFFSET,
                              "this should say which shards an interrupted writer was "
                              "about to publish, but is damaged; check the fold, then "
                              "remove this file, or overwrite the fold");
     if (left->count && !o->resume) return refuse_leftovers(w, left->count, err);
-    if (folder && !o->append && !o->resume)
+    if (old && !o->append && !o->resume)
         return tarn__fail_at(err, TARN_ERR_EXISTS, w->stage.folder, TARN_NO_OFFSET,
                              "fold %s is there already, with %zu shard%s: append to it, "
                              "or overwrite it",
-                             w->stage.fold, tarn_folder_shard_count(folder, 0),
-                             tarn_folder_shard_count(folder, 0) == 1 ? "" : "s");
-    if (folder) TARN_TRY(take_base(w, folder, err));
+                             w->stage.fold, old->n_shards, old->n_shards == 1 ? "" : "s");
+    if (old) TARN_TRY(take_base(w, old, err));
     TARN_TRY(take_finished(w, left, err));
     return is_void(w, left) ? tarn__stage_done(&w->stage, err) : TARN_OK;
 }
@@ -286,13 +284,13 @@ static tarn_status count_found(tarn_fold_writer *w, tarn_error *err)
 tarn_status tarn__writer_found(tarn_fold_writer *w, tarn_error *err)
 {
     tarn__names left;
-    tarn_folder *folder = NULL;
+    tarn_folds found = {0};
     tarn__names_init(&left);
     tarn_status status = tarn__stage_leftovers(&w->stage, &left, err);
-    if (status == TARN_OK) status = list_fold(w, &folder, err);
-    if (status == TARN_OK) status = decide(w, folder, &left, err);
+    if (status == TARN_OK) status = list_fold(w, &found, err);
+    if (status == TARN_OK) status = decide(w, found.folds, &left, err);
     if (status == TARN_OK) status = count_found(w, err);
-    tarn_folder_close(folder);
+    tarn_folds_reset(&found);
     tarn__names_reset(&left);
     return status;
 }

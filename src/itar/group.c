@@ -13,7 +13,7 @@
 
 enum { PAGE_ROWS = 128 };
 
-static tarn_status fail_count(const tarn_fold *f, uint64_t samples, tarn_error *err)
+static tarn_status fail_count(const tarn__fold *f, uint64_t samples, tarn_error *err)
 {
     return tarn__fail_at(err, TARN_ERR_FORMAT, f->index->path, 16,
                          "%llu samples are counted, but the rows make %llu; run tarn "
@@ -22,7 +22,7 @@ static tarn_status fail_count(const tarn_fold *f, uint64_t samples, tarn_error *
                          (unsigned long long)samples);
 }
 
-static tarn_status fail_field(const tarn_fold *f, uint64_t row, tarn_error *err)
+static tarn_status fail_field(const tarn__fold *f, uint64_t row, tarn_error *err)
 {
     return tarn__fail_at(err, TARN_ERR_FORMAT, f->index->path, TARN_NO_OFFSET,
                          "row %llu has a field number past the last field; run tarn "
@@ -31,7 +31,7 @@ static tarn_status fail_field(const tarn_fold *f, uint64_t row, tarn_error *err)
 }
 
 /* The next rows that lie together, at most a page, checked. */
-static tarn_status next_page(const tarn_fold *f, size_t *chunk, uint64_t at,
+static tarn_status next_page(const tarn__fold *f, size_t *chunk, uint64_t at,
                              const unsigned char **out, size_t *out_count,
                              tarn_error *err)
 {
@@ -48,7 +48,7 @@ static tarn_status next_page(const tarn_fold *f, size_t *chunk, uint64_t at,
 /* --- Regular folds ------------------------------------------------------------------ */
 
 /* Takes the fields from the first rows, where the numbers let the fold be regular. */
-static tarn_status begin_regular(tarn_fold *f, tarn__regular *r, tarn_error *err)
+static tarn_status begin_regular(tarn__fold *f, tarn__regular *r, tarn_error *err)
 {
     const unsigned char *p = NULL;
     uint32_t stride = tarn__regular_stride(f->index->n_rows, f->index->n_stems);
@@ -65,7 +65,7 @@ static tarn_status begin_regular(tarn_fold *f, tarn__regular *r, tarn_error *err
 /* Sums that were loaded say what the fold is, and every page is held against that when it
  * is first used. Not so where the shape is odd: then rows are looked at again and again,
  * and all are checked now. */
-static tarn_status group_regular(tarn_fold *f, bool *out_is, tarn_error *err)
+static tarn_status group_regular(tarn__fold *f, bool *out_is, tarn_error *err)
 {
     const tarn__sums *sums = f->index->sums;
     tarn__regular r;
@@ -90,7 +90,7 @@ static tarn_status group_regular(tarn_fold *f, bool *out_is, tarn_error *err)
 
 /* --- Contiguous folds --------------------------------------------------------------- */
 
-static tarn_status alloc_samples(tarn_fold *f, tarn_error *err)
+static tarn_status alloc_samples(tarn__fold *f, tarn_error *err)
 {
     uint64_t n = f->index->n_stems;
     f->starts = tarn__big_alloc((n + 1) * sizeof *f->starts);
@@ -107,7 +107,7 @@ typedef struct progress {
 } progress;
 
 /* Everything in locals: stores to the lists could be to anything, for the compiler. */
-static tarn_status group_page(tarn_fold *f, const unsigned char *p, uint64_t at,
+static tarn_status group_page(tarn__fold *f, const unsigned char *p, uint64_t at,
                               size_t count, progress *g, tarn_error *err)
 {
     uint32_t *starts = f->starts;
@@ -133,7 +133,7 @@ static tarn_status group_page(tarn_fold *f, const unsigned char *p, uint64_t at,
     return TARN_OK;
 }
 
-static tarn_status group_in_file_order(tarn_fold *f, tarn_error *err)
+static tarn_status group_in_file_order(tarn__fold *f, tarn_error *err)
 {
     const unsigned char *p;
     size_t chunk = 0, count;
@@ -152,7 +152,7 @@ static tarn_status group_in_file_order(tarn_fold *f, tarn_error *err)
 
 /* --- Other folds -------------------------------------------------------------------- */
 
-uint64_t tarn__fold_lead_of(const tarn_fold *f, const uint32_t *rows, uint32_t count)
+uint64_t tarn__fold_lead_of(const tarn__fold *f, const uint32_t *rows, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         uint16_t field = tarn__row_field(tarn__index_at(f->index, rows[i]));
@@ -163,7 +163,7 @@ uint64_t tarn__fold_lead_of(const tarn_fold *f, const uint32_t *rows, uint32_t c
 }
 
 /* Of a regular fold the first sample tells, whose rows have been checked. */
-uint64_t tarn__fold_lead(const tarn_fold *f, uint64_t sample)
+uint64_t tarn__fold_lead(const tarn__fold *f, uint64_t sample)
 {
     uint64_t from = tarn__fold_start(f, sample), end = tarn__fold_start(f, sample + 1);
     for (uint64_t at = from; f->lead && at < end; at++) {
@@ -175,7 +175,7 @@ uint64_t tarn__fold_lead(const tarn_fold *f, uint64_t sample)
 
 /* Each group as a run: hash is its first row, row its place in the order, tag its size.
  */
-static tarn_status list_groups(tarn_fold *f, const uint32_t *order, tarn__run *groups,
+static tarn_status list_groups(tarn__fold *f, const uint32_t *order, tarn__run *groups,
                                tarn_error *err)
 {
     uint64_t n = 0;
@@ -196,7 +196,7 @@ static tarn_status list_groups(tarn_fold *f, const uint32_t *order, tarn__run *g
 }
 
 /* Takes in the rows of one group, the k-th of the samples. */
-static tarn_status take_group(tarn_fold *f, uint64_t k, const uint32_t *rows,
+static tarn_status take_group(tarn__fold *f, uint64_t k, const uint32_t *rows,
                               uint32_t count, uint64_t at, tarn_error *err)
 {
     uint16_t shape = 0;
@@ -211,7 +211,7 @@ static tarn_status take_group(tarn_fold *f, uint64_t k, const uint32_t *rows,
     return TARN_OK;
 }
 
-static tarn_status group_by_key(tarn_fold *f, tarn_error *err)
+static tarn_status group_by_key(tarn__fold *f, tarn_error *err)
 {
     uint64_t n = f->index->n_stems, at = 0;
     TARN_TRY(tarn__fold_make_order(f, err));
@@ -235,7 +235,7 @@ static tarn_status group_by_key(tarn_fold *f, tarn_error *err)
     return TARN_OK;
 }
 
-static void drop_groups(tarn_fold *f)
+static void drop_groups(tarn__fold *f)
 {
     free(f->starts);
     free(f->rows);
@@ -245,7 +245,7 @@ static void drop_groups(tarn_fold *f)
     tarn__shapes_reset(&f->shapes);
 }
 
-static tarn_status make_groups(tarn_fold *f, tarn_error *err)
+static tarn_status make_groups(tarn__fold *f, tarn_error *err)
 {
     bool is_regular = false;
     if (atomic_load(&f->grouped)) return TARN_OK;
@@ -262,7 +262,7 @@ static tarn_status make_groups(tarn_fold *f, tarn_error *err)
     return status;
 }
 
-tarn_status tarn__fold_group(tarn_fold *f, tarn_error *err)
+tarn_status tarn__fold_group(tarn__fold *f, tarn_error *err)
 {
     if (atomic_load(&f->grouped)) return TARN_OK;
     pthread_mutex_lock(&f->lock.mutex);

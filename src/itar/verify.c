@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include <tarn/fold.h>
+#include <tarn/folds.h>
 #include <tarn/samples.h>
 #include <tarn/tar.h>
 #include <tarn/verify.h>
@@ -488,17 +488,17 @@ static tarn_status pass_failure(const tarn_verify_options *options,
 static tarn_status verify_folder(const char *path, const tarn_verify_options *options,
                                  tarn_verify_report *report, tarn_error *err)
 {
-    tarn_folder *folder;
-    TARN_TRY(tarn_folder_open(path, &folder, err));
+    tarn_folds found;
+    TARN_TRY(tarn_folds_list(path, &found, err));
     tarn_status status = TARN_OK;
-    for (size_t i = 0; status == TARN_OK && i < tarn_folder_count(folder); i++) {
+    for (size_t i = 0; status == TARN_OK && i < found.count; i++) {
         tarn_error why;
-        status = verify_fold(options, report, tarn_folder_index_path(folder, i),
-                             tarn_folder_shards(folder, i),
-                             tarn_folder_shard_count(folder, i), &why);
+        const tarn_listed_fold *one = &found.folds[i];
+        status = verify_fold(options, report, one->index_path, one->shards, one->n_shards,
+                             &why);
         status = pass_failure(options, report, status, &why, err);
     }
-    tarn_folder_close(folder);
+    tarn_folds_reset(&found);
     return status;
 }
 

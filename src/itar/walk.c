@@ -1,5 +1,5 @@
 /* Walking over a collection: groups of samples are read by whichever thread is free, and
- * handed on in order. A thread that has read its group waits for its turn. */
+ * handed on in order (base/turns.h). */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "base/options.h"
-#include "base/pool.h"
 #include "base/turns.h"
 #include "itar/collection.h"
 
@@ -20,7 +19,6 @@ enum {
 };
 
 typedef struct loaded {
-    tarn__desk desk;
     tarn__buf bytes; /* of all small files of the group */
     tarn__buf paths; /* of all large ones, each ended by a NUL */
     tarn__buf path;
@@ -34,7 +32,6 @@ typedef struct walk {
     tarn_walk_options options;
     tarn_put put;
     void *context;
-    tarn__turns turns;
 } walk;
 
 /* --- Reading a group --------------------------------------------------------------- */
@@ -141,7 +138,7 @@ static tarn_status hand_on(walk *w, const loaded *l, size_t from, size_t to,
     return TARN_OK;
 }
 
-static loaded *new_loaded(void)
+static void *new_loaded(void)
 {
     loaded *l = calloc(1, sizeof *l);
     if (!l) return NULL;
@@ -151,8 +148,9 @@ static loaded *new_loaded(void)
     return l;
 }
 
-static void free_loaded(loaded *l)
+static void free_loaded(void *desk)
 {
+    loaded *l = desk;
     tarn__buf_reset(&l->bytes);
     tarn__buf_reset(&l->paths);
     tarn__buf_reset(&l->path);
@@ -161,45 +159,35 @@ static void free_loaded(loaded *l)
     free(l);
 }
 
-/* Groups before one that fails are handed on all the same. */
-static tarn_status walk_group(void *context, size_t number)
+static size_t group_end(const walk *w, size_t group)
+{
+    size_t end = (group + 1) * GROUP;
+    return end < w->c->n_samples ? end : w->c->n_samples;
+}
+
+static tarn_status load_turn(void *context, void *desk, size_t group, tarn_error *err)
+{
+    const walk *w = context;
+    return load_group(w->c, desk, group * GROUP, group_end(w, group), err);
+}
+
+static tarn_status hand_on_turn(void *context, void *desk, size_t group, tarn_error *err)
 {
     walk *w = context;
-    size_t from = number * GROUP, to = from + GROUP;
-    tarn_error why;
-    if (to > w->c->n_samples) to = w->c->n_samples;
-    loaded *l = (loaded *)tarn__turns_desk(&w->turns);
-    if (!l) l = new_loaded();
-    tarn_status status =
-        l ? load_group(w->c, l, from, to, &why) : tarn__fail_memory(&why);
-    if (!tarn__turns_wait(&w->turns, number)) {
-        if (l) free_loaded(l);
-        return TARN_ERR_CANCELLED;
-    }
-    if (status == TARN_OK) status = hand_on(w, l, from, to, &why);
-    tarn__turns_pass(&w->turns, l ? &l->desk : NULL, status, &why);
-    return status;
+    return hand_on(w, desk, group * GROUP, group_end(w, group), err);
 }
 
 tarn_status tarn__collection_walk(tarn__collection *c, const tarn_walk_options *options,
                                   tarn_put put, void *context, tarn_error *err)
 {
+    static const tarn__turns_work work = {new_loaded, free_loaded, load_turn,
+                                          hand_on_turn};
     TARN__OPTIONS(tarn_walk_options, taken, TARN_WALK_OPTIONS_INIT, options, err);
     if (!c->samples)
         return tarn__fail(err, TARN_ERR_USAGE, "the collection was not grouped yet");
     walk w = {.c = c, .options = taken, .put = put, .context = context};
-    tarn__turns_init(&w.turns);
-    size_t groups = (c->n_samples + GROUP - 1) / GROUP, failed;
-    tarn_status status = tarn__parallel(tarn__thread_count(taken.threads), groups,
-                                        walk_group, &w, &failed);
-    if (status != TARN_OK) {
-        status = w.turns.status;
-        if (err) *err = w.turns.error;
-    }
-    for (loaded *l; (l = (loaded *)tarn__turns_desk(&w.turns));)
-        free_loaded(l);
-    tarn__turns_reset(&w.turns);
-    return status;
+    return tarn__turns_run(&work, &w, taken.threads, (c->n_samples + GROUP - 1) / GROUP,
+                           err);
 }
 
 static tarn_status list_sample(const tarn__collection *c, const tarn__collected *s,

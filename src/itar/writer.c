@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/options.h"
 #include "base/utf8.h"
+#include "itar/fold.h"
 #include "tar/keys.h"
 
 TARN__DEFINE_INIT(tarn_fold_writer_options, TARN_FOLD_WRITER_OPTIONS_INIT)
@@ -132,7 +133,7 @@ static void close_writer(tarn_fold_writer *w)
     free((void *)(uintptr_t)w->build.paths);
     free(w->build.scans);
     pthread_mutex_destroy(&w->build.lock);
-    tarn_fold_close(w->base);
+    tarn__fold_close(w->base);
     tarn__keyset_reset(&w->keys);
     tarn__buf_reset(&w->lower);
     tarn__names_reset(&w->known);
@@ -318,11 +319,11 @@ static const tarn__scan *own_scans(const tarn_fold_writer *w)
 tarn_status tarn__writer_has(tarn_fold_writer *w, const char *key, size_t len,
                              uint64_t hash, bool *out, tarn_error *err)
 {
-    tarn_sample ignored;
+    tarn__sample_rows ignored;
     tarn_error why;
     *out = tarn__keyset_has(&w->keys, own_scans(w), key, len, hash);
     if (*out || !w->base) return TARN_OK;
-    tarn_status status = tarn_fold_find(w->base, key, &ignored, &why);
+    tarn_status status = tarn__fold_find_rows(w->base, key, &ignored, &why);
     *out = status == TARN_OK;
     if (status == TARN_OK || status == TARN_ERR_NO_SAMPLE) return TARN_OK;
     if (err) *err = why;
@@ -526,6 +527,8 @@ tarn_status tarn_fold_writer_finish(tarn_fold_writer *w, tarn_written *out, size
     TARN__NEED(err, "writer", w);
     tarn_index *index = NULL;
     tarn_status status = tarn__check_unbroken(&w->archive, err);
+    /* A fold consists of its shards: one without samples has an empty shard. */
+    if (status == TARN_OK && !w->open && w->n_shards == 0) status = begin_shard(w, err);
     if (status == TARN_OK && w->open) status = end_shard(w, err);
     if (status == TARN_OK && (w->n_shards > w->n_base || w->completes)) {
         status = make_index(w, &index, err);

@@ -3,10 +3,10 @@
 #ifndef TARN_ITAR_WRITER_H
 #define TARN_ITAR_WRITER_H
 
-#include <tarn/fold.h>
 #include <tarn/write.h>
 
 #include "itar/commit.h"
+#include "itar/fold_read.h"
 #include "itar/keyset.h"
 #include "itar/scan.h"
 #include "tar/archive.h"
@@ -27,7 +27,7 @@ struct tarn_fold_writer {
     char **names;      /* file names of all shards */
     size_t n_shards, name_capacity, path_capacity, scan_capacity;
     size_t n_base;     /* shards of the fold as it is, which come first */
-    tarn_fold *base;   /* NULL for a new fold */
+    tarn__fold *base;  /* NULL for a new fold */
     bool completes;    /* the index is written anew, whether or not samples come */
     tarn__keyset keys; /* of all samples but those of base */
     uint64_t key_hash; /* of the sample at hand */
@@ -83,6 +83,10 @@ TARN_CHECKED tarn_status tarn__writer_take_checksums(tarn_fold_writer *writer,
                                                      const tarn_index *index,
                                                      uint32_t number, uint64_t first,
                                                      tarn_error *err);
+/* See tarn_fold_writer_adopt. */
+TARN_CHECKED tarn_status tarn__writer_adopt(tarn_fold_writer *writer, tarn__fold *from,
+                                            const uint32_t *shards, size_t count,
+                                            tarn_adopt how, tarn_error *err);
 void tarn__writer_reset_origins(tarn_fold_writer *writer);
 
 #endif

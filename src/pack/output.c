@@ -319,7 +319,7 @@ tarn_status tarn_pack_put(void *output, unsigned part, const char *key,
     return TARN_OK;
 }
 
-tarn_status tarn_pack_adopt(void *output, unsigned part, tarn_fold *from,
+tarn_status tarn_pack_adopt(void *output, unsigned part, tarn_dataset *from,
                             const uint32_t *shards, size_t count, tarn_adopt how,
                             tarn_error *err)
 {
@@ -336,12 +336,12 @@ tarn_status tarn_pack_adopt(void *output, unsigned part, tarn_fold *from,
 
 static bool exists(const tarn__output *o, const char *fold)
 {
-    tarn_folder *folder;
+    tarn_folds there;
     bool found = false;
-    if (tarn_folder_open(o->folder, &folder, NULL) != TARN_OK) return false;
-    for (size_t i = 0; i < tarn_folder_count(folder); i++)
-        found |= strcmp(tarn_folder_fold(folder, i), fold) == 0;
-    tarn_folder_close(folder);
+    if (tarn_folds_list(o->folder, &there, NULL) != TARN_OK) return false;
+    for (size_t i = 0; i < there.count; i++)
+        found |= strcmp(there.folds[i].name, fold) == 0;
+    tarn_folds_reset(&there);
     return found;
 }
 

@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include <tarn/source.h>
 #include <tarn/tar.h>
 
 #include "base/error.h"
@@ -28,27 +28,10 @@ typedef struct streams {
 
 /* --- Which archives ----------------------------------------------------------------- */
 
-/* Whether it is DIR:FOLD with a folder that exists, whatever its name looks like. */
-static bool is_fold(const char *path)
-{
-    const char *colon = strrchr(path, ':');
-    if (!colon || colon == path || strchr(colon, '/')) return false;
-    char *folder = strndup(path, (size_t)(colon - path));
-    bool exists = folder && access(folder, F_OK) == 0;
-    free(folder);
-    return exists;
-}
-
-/* Several archives, or a pattern that no file has for its name. */
-static bool is_list(const char *path)
-{
-    return access(path, F_OK) != 0 && (strstr(path, "::") || strpbrk(path, "{*?[")) &&
-           !is_fold(path);
-}
-
 bool tarn__is_archive(const char *path)
 {
-    return tarn_tar_is_stream(path) || is_list(path) || tarn__ends_with(path, ".tar");
+    return tarn_tar_is_stream(path) || tarn_urls_is_list(path) ||
+           tarn__ends_with(path, ".tar");
 }
 
 static tarn_status add_url(streams *s, const char *url, tarn_error *err)
@@ -64,7 +47,7 @@ static tarn_status expand(streams *s, const char *const *sources, size_t count,
     s->lists = calloc(count + 1, sizeof *s->lists);
     if (!s->lists) return tarn__fail_memory(err);
     for (size_t i = 0; i < count; i++) {
-        if (!is_list(sources[i])) {
+        if (!tarn_urls_is_list(sources[i])) {
             TARN_TRY(add_url(s, sources[i], err));
             continue;
         }

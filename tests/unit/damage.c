@@ -350,12 +350,12 @@ static bool is_payload(const golden *g, const member *m, const tarn_view *v)
 }
 
 /* The bytes of rows from to to - 1 are those of their members, or an error. */
-const char *check_bytes(const golden *g, tarn_fold *fold, size_t from, size_t to)
+const char *check_bytes(const golden *g, tarn__fold *fold, size_t from, size_t to)
 {
     bool good = true;
     tarn_view view;
     for (size_t i = from; good && i < to && i < g->count; i++) {
-        if (tarn_fold_view(fold, i, &view, NULL) != TARN_OK) continue;
+        if (tarn__fold_view(fold, i, false, &view, NULL) != TARN_OK) continue;
         good = is_payload(g, &g->members[i], &view);
         tarn_view_release(&view);
     }
@@ -363,13 +363,13 @@ const char *check_bytes(const golden *g, tarn_fold *fold, size_t from, size_t to
 }
 
 /* So are the names. */
-static const char *check_names(const golden *g, tarn_fold *fold)
+static const char *check_names(const golden *g, tarn__fold *fold)
 {
     bool good = true;
     tarn_text key = {0}, name = {0};
     for (size_t i = 0; good && i < g->count; i++) {
         const member *m = &g->members[i];
-        if (tarn_fold_names(fold, i, &key, &name, NULL) != TARN_OK) continue;
+        if (tarn__fold_names(fold, i, &key, &name, NULL) != TARN_OK) continue;
         good = strcmp(key.data, m->key) == 0 &&
                (g->folders_unsure || strcmp(name.data, m->name) == 0);
     }
@@ -379,59 +379,79 @@ static const char *check_names(const golden *g, tarn_fold *fold)
 }
 
 /* The rows of a sample, all of them and no others. */
-static bool is_sample(const golden *g, unsigned sample, const tarn_sample *s)
+static bool is_sample(const golden *g, unsigned sample, const tarn__sample_rows *s)
 {
     uint32_t k = 0;
     for (size_t i = 0; i < g->count; i++) {
         if (g->members[i].sample != sample) continue;
-        if (k == s->count || tarn_sample_row(s, k) != i) return false;
+        if (k == s->count || tarn__rows_at(s, k) != i) return false;
         k++;
     }
     return k == s->count;
 }
 
-static const char *check_positions(const golden *g, tarn_fold *fold)
+tarn__sample_rows rows_of(const tarn__fold *fold, uint64_t sample)
 {
-    tarn_fold_info info;
-    tarn_sample s;
-    if (tarn_fold_info_get(fold, &info, sizeof info, NULL) != TARN_OK) return NULL;
-    if (info.samples != g->samples) return "another number of samples";
-    for (unsigned i = 0; i < g->samples; i++)
-        if (tarn_fold_sample(fold, i, &s, NULL) == TARN_OK && !is_sample(g, i, &s))
-            return "a sample of other rows, by position";
+    uint64_t from = tarn__fold_start(fold, sample);
+    return (tarn__sample_rows){(uint32_t)tarn__fold_n_rows(fold, sample), (uint32_t)from,
+                               fold->rows ? fold->rows + from : NULL};
+}
+
+tarn_status row_of_field(tarn__fold *fold, const char *key, const char *field,
+                         uint64_t *out)
+{
+    uint64_t sample;
+    uint32_t id = 0;
+    const char *name;
+    TARN_TRY(tarn__fold_count(fold, &sample, NULL));
+    TARN_TRY(tarn__fold_find(fold, key, &sample, NULL));
+    while ((name = tarn_index_field(fold->index, id)) && strcmp(name, field) != 0)
+        id++;
+    return name ? tarn__fold_row_of(fold, sample, id, out, NULL) : TARN_ERR_NO_FIELD;
+}
+
+static const char *check_positions(const golden *g, tarn__fold *fold)
+{
+    uint64_t samples;
+    if (tarn__fold_count(fold, &samples, NULL) != TARN_OK) return NULL;
+    if (samples != g->samples) return "another number of samples";
+    for (unsigned i = 0; i < g->samples; i++) {
+        tarn__sample_rows s = rows_of(fold, i);
+        if (!is_sample(g, i, &s)) return "a sample of other rows, by position";
+    }
     return NULL;
 }
 
-static const char *check_field(const golden *g, tarn_fold *fold, const tarn_sample *s,
-                               const member *m)
+static const char *check_field(const golden *g, tarn__fold *fold, const member *m)
 {
     uint64_t row;
     tarn_view view;
-    if (tarn_fold_pick(fold, s, m->field, &row, NULL) != TARN_OK) return NULL;
+    if (row_of_field(fold, m->key, m->field, &row) != TARN_OK) return NULL;
     const member *got = &g->members[row < g->count ? row : 0];
     if (row >= g->count || got->sample != m->sample || strcmp(got->field, m->field) != 0)
         return "another member's row, by key and field";
-    if (tarn_fold_view(fold, row, &view, NULL) != TARN_OK) return NULL;
+    if (tarn__fold_view(fold, row, false, &view, NULL) != TARN_OK) return NULL;
     bool good = is_payload(g, got, &view);
     tarn_view_release(&view);
     return good ? NULL : "other bytes, by key and field";
 }
 
-static const char *check_keys(const golden *g, tarn_fold *fold)
+static const char *check_keys(const golden *g, tarn__fold *fold)
 {
-    tarn_sample s;
+    tarn__sample_rows s;
     for (size_t i = 0; i < g->count; i++) {
         const member *m = &g->members[i];
-        if (tarn_fold_find(fold, m->key, &s, NULL) != TARN_OK) continue;
+        if (tarn__fold_find_rows(fold, m->key, &s, NULL) != TARN_OK) continue;
         if (!is_sample(g, m->sample, &s)) return "a sample of other rows, by key";
-        const char *why = check_field(g, fold, &s, m);
+        const char *why = check_field(g, fold, m);
         if (why) return why;
     }
-    return tarn_fold_find(fold, "absent", &s, NULL) == TARN_OK ? "a key that is not there"
-                                                               : NULL;
+    return tarn__fold_find_rows(fold, "absent", &s, NULL) == TARN_OK
+               ? "a key that is not there"
+               : NULL;
 }
 
-const char *check_open(const golden *g, tarn_fold *fold)
+const char *check_open(const golden *g, tarn__fold *fold)
 {
     const char *why = check_positions(g, fold);
     if (!why) why = check_bytes(g, fold, 0, g->count);
@@ -440,14 +460,14 @@ const char *check_open(const golden *g, tarn_fold *fold)
     return why;
 }
 
-tarn_fold *open_fold(const golden *g, bool check, tarn_io io)
+tarn__fold *open_fold(const golden *g, bool check, tarn_io io)
 {
-    tarn_fold *fold;
-    tarn_fold_options o = TARN_FOLD_OPTIONS_INIT;
+    tarn__fold *fold;
+    tarn__fold_options o = {0};
     o.check = check;
     o.io = io;
     err = (tarn_error){0};
-    if (tarn_fold_open(g->path, &o, &fold, &err) == TARN_OK) return fold;
+    if (tarn__fold_open(g->path, &o, &fold, &err) == TARN_OK) return fold;
     assert_true(err.code > TARN_END && err.message[0]);
     return NULL;
 }
@@ -455,10 +475,10 @@ tarn_fold *open_fold(const golden *g, bool check, tarn_io io)
 /* The whole fold, opened anew. */
 const char *check_fold(const golden *g, bool check)
 {
-    tarn_fold *fold = open_fold(g, check, TARN_IO_AUTO);
+    tarn__fold *fold = open_fold(g, check, TARN_IO_AUTO);
     if (!fold) return NULL;
     const char *why = check_open(g, fold);
-    tarn_fold_close(fold);
+    tarn__fold_close(fold);
     return why;
 }
 

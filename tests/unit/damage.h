@@ -6,6 +6,8 @@
 
 #include "support.h"
 
+#include "itar/fold.h"
+
 /* Two keys with one XXH64. */
 #define REST     "________________________"
 #define TWIN_ONE "twin_one" REST "twin_one" REST
@@ -98,12 +100,19 @@ void sweep_bytes(sweep *s, const unsigned char *bytes, size_t size, size_t one_i
 /* --- Reading everything ------------------------------------------------------------ */
 
 /* Each gives NULL, or what is wrong. */
-const char *check_bytes(const golden *g, tarn_fold *fold, size_t from, size_t to);
-const char *check_open(const golden *g, tarn_fold *fold);
+const char *check_bytes(const golden *g, tarn__fold *fold, size_t from, size_t to);
+const char *check_open(const golden *g, tarn__fold *fold);
 const char *check_fold(const golden *g, bool check);
 
 /* NULL, with a sound error, if it is refused. */
-tarn_fold *open_fold(const golden *g, bool check, tarn_io io);
+tarn__fold *open_fold(const golden *g, bool check, tarn_io io);
+
+/* The rows of a sample of a fold whose samples were counted. */
+tarn__sample_rows rows_of(const tarn__fold *fold, uint64_t sample);
+
+/* The row of a field of the sample with a key. */
+tarn_status row_of_field(tarn__fold *fold, const char *key, const char *field,
+                         uint64_t *out);
 
 /* Whether a byte of shard 0 lies in a header block, or in the records of an extended
  * header. */

@@ -66,36 +66,37 @@ void suspend(tarn_fold_writer_options o, const char *prefix, int count)
 
 uint64_t read_fold(const char *fold, const char *prefix)
 {
-    char path[1024], key[64], payload[64];
-    tarn_fold *f;
-    tarn_fold_info info;
+    char path[1024], key[64];
+    tarn_dataset *f;
     snprintf(path, sizeof path, "%s:%s", dir, fold);
-    OK(tarn_fold_open(path, NULL, &f, &err));
-    OK(tarn_fold_info_get(f, &info, sizeof info, &err));
-    for (uint64_t i = 0; prefix && i < info.samples; i++) {
-        tarn_sample sample;
-        uint64_t size;
+    OK(tarn_dataset_open(path, NULL, &f, &err));
+    uint64_t count = tarn_dataset_count(f), sample;
+    for (uint64_t i = 0; prefix && i < count; i++) {
+        tarn_stored member;
+        tarn_view view;
+        size_t n;
         snprintf(key, sizeof key, "%s%02d", prefix, (int)i);
-        OK(tarn_fold_find(f, key, &sample, &err));
-        OK(tarn_fold_read(f, tarn_sample_row(&sample, 0), payload, sizeof payload, &size,
-                          &err));
-        assert_int_equal(size, strlen(key));
-        assert_memory_equal(payload, key, size);
+        OK(tarn_dataset_find(f, (const char *const[]){key}, 1, &sample, NULL, &err));
+        OK(tarn_dataset_members(f, sample, &member, 1, &n, &err));
+        OK(tarn_dataset_get(f, sample, member.field, &view, &err));
+        assert_int_equal(view.size, strlen(key));
+        assert_memory_equal(view.data, key, view.size);
+        tarn_view_release(&view);
     }
-    tarn_fold_close(f);
-    return info.samples;
+    tarn_dataset_close(f);
+    return count;
 }
 
 void remove_fold(const char *fold)
 {
     char path[1024];
-    tarn_folder *f;
+    tarn_folds f;
     snprintf(path, sizeof path, "%s:%s", dir, fold);
-    OK(tarn_folder_open(path, &f, &err));
-    for (size_t i = 0; i < tarn_folder_shard_count(f, 0); i++)
-        assert_int_equal(remove(tarn_folder_shards(f, 0)[i]), 0);
-    assert_int_equal(remove(tarn_folder_index_path(f, 0)), 0);
-    tarn_folder_close(f);
+    OK(tarn_folds_list(path, &f, &err));
+    for (size_t i = 0; i < f.folds[0].n_shards; i++)
+        assert_int_equal(remove(f.folds[0].shards[i]), 0);
+    assert_int_equal(remove(f.folds[0].index_path), 0);
+    tarn_folds_reset(&f);
     snprintf(path, sizeof path, "%s/%s.tarsum", dir, fold);
     assert_int_equal(remove(path), 0);
 }

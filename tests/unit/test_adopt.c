@@ -38,20 +38,19 @@ static void make_fold(const char *folder, int from, int to)
     OK(tarn_fold_writer_finish(w, NULL, 0, &err));
 }
 
-static tarn_fold *open_fold(const char *path)
+static tarn_dataset *open_fold(const char *path)
 {
-    tarn_fold *fold;
-    OK(tarn_fold_open(in(path), NULL, &fold, &err));
+    tarn_dataset *fold;
+    OK(tarn_dataset_open(in(path), NULL, &fold, &err));
     return fold;
 }
 
 static uint64_t count_samples(const char *path)
 {
-    tarn_fold_info info;
-    tarn_fold *fold = open_fold(path);
-    OK(tarn_fold_info_get(fold, &info, sizeof info, &err));
-    tarn_fold_close(fold);
-    return info.samples;
+    tarn_dataset *fold = open_fold(path);
+    uint64_t count = tarn_dataset_count(fold);
+    tarn_dataset_close(fold);
+    return count;
 }
 
 /* Every payload is read, and compared with its checksum. */
@@ -78,7 +77,7 @@ static void two_folds_become_one_without_a_copy(void **state)
     (void)state;
     make_fold("a", 0, 5);
     make_fold("b", 5, 9);
-    tarn_fold *a = open_fold("a"), *b = open_fold("b");
+    tarn_dataset *a = open_fold("a"), *b = open_fold("b");
     OK(tarn_fold_writer_open(in("c"), "all", &o, &w, &err));
     OK(tarn_fold_writer_adopt(w, a, NULL, 0, TARN_ADOPT_LINK, &err));
     OK(tarn_fold_writer_adopt(w, b, NULL, 0, TARN_ADOPT_COPY, &err));
@@ -93,8 +92,8 @@ static void two_folds_become_one_without_a_copy(void **state)
     assert_int_equal(count_files(in("c"), true), 0);
     check_whole("c");
     assert_int_equal(count_samples("c"), 9);
-    tarn_fold_close(a);
-    tarn_fold_close(b);
+    tarn_dataset_close(a);
+    tarn_dataset_close(b);
 }
 
 static void adopted_and_written_samples_stand_in_one_fold(void **state)
@@ -105,7 +104,7 @@ static void adopted_and_written_samples_stand_in_one_fold(void **state)
     uint32_t second = 1;
     (void)state;
     make_fold("a", 0, 6);
-    tarn_fold *a = open_fold("a");
+    tarn_dataset *a = open_fold("a");
     OK(tarn_fold_writer_open(in("c"), "f", &o, &w, &err));
     add(w, 50);
     OK(tarn_fold_writer_adopt(w, a, &second, 1, TARN_ADOPT_LINK, &err));
@@ -117,21 +116,22 @@ static void adopted_and_written_samples_stand_in_one_fold(void **state)
     tarn_field field = {"txt", "", 0, NULL};
     FAILS(TARN_ERR_EXISTS, "k004", tarn_fold_writer_add(w, "k004", &field, 1, &err));
     OK(tarn_fold_writer_finish(w, NULL, 0, &err));
-    tarn_fold_close(a);
+    tarn_dataset_close(a);
     check_whole("c");
     assert_int_equal(count_samples("c"), 5);
-    tarn_fold *c = open_fold("c");
-    tarn_sample sample;
+    tarn_dataset *c = open_fold("c");
     tarn_text key = {0};
+    tarn_stored members[4];
     tarn_view view;
-    OK(tarn_fold_sample(c, 1, &sample, &err));
-    OK(tarn_fold_names(c, tarn_sample_row(&sample, 1), &key, NULL, &err));
-    OK(tarn_fold_view(c, tarn_sample_row(&sample, 1), &view, &err));
+    size_t n;
+    OK(tarn_dataset_key(c, 1, &key, &err));
+    OK(tarn_dataset_members(c, 1, members, 4, &n, &err));
+    OK(tarn_dataset_get(c, 1, members[1].field, &view, &err));
     assert_string_equal(key.data, "k003");
     assert_memory_equal(view.data, "text of 3", 9);
     tarn_view_release(&view);
     tarn_text_reset(&key);
-    tarn_fold_close(c);
+    tarn_dataset_close(c);
 }
 
 static void a_key_in_both_names_both_and_leaves_nothing(void **state)
@@ -141,7 +141,7 @@ static void a_key_in_both_names_both_and_leaves_nothing(void **state)
     (void)state;
     make_fold("a", 0, 5);
     make_fold("b", 4, 9);
-    tarn_fold *a = open_fold("a"), *b = open_fold("b");
+    tarn_dataset *a = open_fold("a"), *b = open_fold("b");
     OK(tarn_fold_writer_open(in("c"), "f", &o, &w, &err));
     OK(tarn_fold_writer_adopt(w, a, NULL, 0, TARN_ADOPT_LINK, &err));
     tarn_status status = tarn_fold_writer_adopt(w, b, NULL, 0, TARN_ADOPT_LINK, &err);
@@ -163,8 +163,8 @@ static void a_key_in_both_names_both_and_leaves_nothing(void **state)
           tarn_fold_writer_adopt(w, b, NULL, 0, TARN_ADOPT_LINK, &err));
     tarn_fold_writer_abandon(w, false, NULL);
     assert_int_equal(count_samples("c"), 6);
-    tarn_fold_close(a);
-    tarn_fold_close(b);
+    tarn_dataset_close(a);
+    tarn_dataset_close(b);
 }
 
 static void a_resumed_writer_passes_over_what_it_has(void **state)
@@ -179,7 +179,7 @@ static void a_resumed_writer_passes_over_what_it_has(void **state)
     for (int copy = 0; copy < 2; copy++) {
         tarn_adopt how = copy ? TARN_ADOPT_COPY : TARN_ADOPT_LINK;
         const char *target = copy ? "d" : "c";
-        tarn_fold *a = open_fold("a"), *b = open_fold("b");
+        tarn_dataset *a = open_fold("a"), *b = open_fold("b");
         o.resume = false;
         OK(tarn_fold_writer_open(in(target), "f", &o, &w, &err));
         OK(tarn_fold_writer_adopt(w, a, NULL, 0, how, &err));
@@ -195,8 +195,8 @@ static void a_resumed_writer_passes_over_what_it_has(void **state)
             check_whole(target);
             assert_int_equal(count_samples(target), 9);
         }
-        tarn_fold_close(a);
-        tarn_fold_close(b);
+        tarn_dataset_close(a);
+        tarn_dataset_close(b);
     }
 }
 
@@ -207,7 +207,7 @@ static void a_shard_that_changed_is_stale(void **state)
     size_t size;
     (void)state;
     make_fold("a", 0, 3);
-    tarn_fold *a = open_fold("a");
+    tarn_dataset *a = open_fold("a");
     unsigned char *data = read_file(in("a/f_0000.tar"), &size);
     data[1] = '9'; /* k000.cls becomes k900.cls, with a right checksum */
     tarball_sum(data);
@@ -219,7 +219,7 @@ static void a_shard_that_changed_is_stale(void **state)
     assert_string_equal(err.path, in("a/f_0000.tar"));
     tarn_fold_writer_abandon(w, false, NULL);
     assert_int_equal(count_files(in("c"), false), 0);
-    tarn_fold_close(a);
+    tarn_dataset_close(a);
 }
 
 /* One sample in both shards, as a writer that counts bytes leaves it. */
@@ -244,20 +244,20 @@ static void make_torn(const char *folder)
 
 static void a_sample_in_two_shards_of_one_fold_stays_one(void **state)
 {
-    tarn_fold *t;
+    tarn_dataset *t;
     tarn_fold_writer *w;
     tarn_written written;
-    tarn_fold_options scan = TARN_FOLD_OPTIONS_INIT;
+    tarn_dataset_options scan = TARN_DATASET_OPTIONS_INIT;
     tarn_fold_writer_options o = quick();
     (void)state;
     make_torn("t");
     scan.scan = true;
-    OK(tarn_fold_open(in("t"), &scan, &t, &err));
+    OK(tarn_dataset_open(in("t"), &scan, &t, &err));
     OK(tarn_fold_writer_open(in("c"), "f", &o, &w, &err));
     OK(tarn_fold_writer_adopt(w, t, NULL, 0, TARN_ADOPT_LINK, &err));
     OK(tarn_fold_writer_finish(w, &written, sizeof written, &err));
     assert_int_equal(written.samples, 3);
-    tarn_fold_close(t);
+    tarn_dataset_close(t);
     check_whole("c"); /* without sums, its payloads were read */
     assert_int_equal(count_samples("c"), 3);
 }
@@ -269,13 +269,13 @@ static void a_missing_shard_is_an_error(void **state)
     uint32_t shards[] = {0, 7};
     (void)state;
     make_fold("a", 0, 3);
-    tarn_fold *a = open_fold("a");
+    tarn_dataset *a = open_fold("a");
     OK(tarn_fold_writer_open(in("c"), "f", &o, &w, &err));
     FAILS(TARN_ERR_NOT_FOUND, "no shard 7",
           tarn_fold_writer_adopt(w, a, shards, 2, TARN_ADOPT_LINK, &err));
     assert_int_equal(count_files(in("c"), true), 1); /* the lock */
     tarn_fold_writer_abandon(w, false, NULL);
-    tarn_fold_close(a);
+    tarn_dataset_close(a);
 }
 
 static bool has_key(const tarn__keyset *set, const tarn__scan *scan, const char *key)
@@ -315,28 +315,34 @@ static void keys_that_come_again_take_no_slot(void **state)
 
 /* --- Chance ---------------------------------------------------------------------- */
 
-static void keys_in_order(tarn_fold *fold, char out[][8], size_t count)
+static void keys_in_order(tarn_dataset *fold, char out[][8], size_t count)
 {
     tarn_text key = {0};
     for (size_t i = 0; i < count; i++) {
-        tarn_sample sample;
-        OK(tarn_fold_sample(fold, i, &sample, &err));
-        OK(tarn_fold_names(fold, tarn_sample_row(&sample, 0), &key, NULL, &err));
+        OK(tarn_dataset_key(fold, i, &key, &err));
         snprintf(out[i], 8, "%s", key.data);
     }
     tarn_text_reset(&key);
 }
 
-static int compare_keys(const void *left, const void *right)
+/* The parts of samples k000 to k019, whatever their order. */
+static void parts_by_key(tarn_dataset *fold, uint64_t seed, uint8_t out[20])
 {
-    return strcmp(left, right);
+    const double half = 0.5;
+    char keys[20][8];
+    uint8_t parts[20];
+    keys_in_order(fold, keys, 20);
+    OK(tarn_dataset_parts(fold, &half, 1, seed, parts, &err));
+    for (size_t i = 0; i < 20; i++)
+        out[atoi(keys[i] + 1)] = parts[i];
 }
 
-static void shuffling_goes_by_seed_and_keys_alone(void **state)
+static void parts_go_by_seed_and_keys_alone(void **state)
 {
-    char one[20][8] = {0}, two[20][8] = {0}, other[20][8] = {0};
+    uint8_t one[20], two[20];
     tarn_fold_writer *w;
     tarn_fold_writer_options o = quick();
+    tarn_order_options order = TARN_ORDER_OPTIONS_INIT;
     (void)state;
     make_fold("a", 0, 20);
     o.max_count = 7;
@@ -344,34 +350,19 @@ static void shuffling_goes_by_seed_and_keys_alone(void **state)
     for (int i = 19; i >= 0; i--)
         add(w, i);
     OK(tarn_fold_writer_finish(w, NULL, 0, &err));
-    tarn_fold *a = open_fold("a"), *b = open_fold("b");
-    OK(tarn_fold_shuffle(a, 5, &err));
-    OK(tarn_fold_shuffle(b, 5, &err));
-    keys_in_order(a, one, 20);
-    keys_in_order(b, two, 20);
+    tarn_dataset *a = open_fold("a"), *b = open_fold("b"), *mixed;
+    parts_by_key(a, 5, one);
+    parts_by_key(b, 5, two);
     assert_memory_equal(one, two, sizeof one);
-    OK(tarn_fold_shuffle(b, 6, &err));
-    keys_in_order(b, other, 20);
-    assert_memory_not_equal(one, other, sizeof one);
-    /* The first five of all by chance. */
-    OK(tarn_fold_slice(a, 3, 8, &err));
-    keys_in_order(a, other, 5);
-    assert_memory_equal(other, one[3], sizeof one[0] * 5);
-    OK(tarn_fold_slice(a, 4, 100, &err));
-    tarn_fold_info info;
-    OK(tarn_fold_info_get(a, &info, sizeof info, &err));
-    assert_int_equal(info.samples, 1);
-    OK(tarn_fold_slice(a, 9, 2, &err));
-    OK(tarn_fold_info_get(a, &info, sizeof info, &err));
-    assert_int_equal(info.samples, 0);
-    qsort(one, 20, sizeof one[0], compare_keys);
-    for (int i = 0; i < 20; i++) {
-        char want[16];
-        snprintf(want, sizeof want, "k%03d", i);
-        assert_string_equal(one[i], want);
-    }
-    tarn_fold_close(a);
-    tarn_fold_close(b);
+    order.kind = TARN_ORDER_SHUFFLE;
+    OK(tarn_dataset_order(a, &order, &mixed, &err));
+    parts_by_key(mixed, 5, two);
+    assert_memory_equal(one, two, sizeof one);
+    parts_by_key(b, 6, two);
+    assert_memory_not_equal(one, two, sizeof one);
+    tarn_dataset_close(a);
+    tarn_dataset_close(b);
+    tarn_dataset_close(mixed);
 }
 
 static void parts_of_folds_and_collections_are_the_same(void **state)
@@ -392,8 +383,8 @@ static void parts_of_folds_and_collections_are_the_same(void **state)
     OK(tarn__collection_add_folder(c, in("files"), &err));
     OK(tarn__collection_group(c, &err));
     OK(tarn__collection_split(c, fractions, 2, 11, &err));
-    tarn_fold *a = open_fold("a");
-    OK(tarn_fold_split(a, fractions, 2, 11, parts, &err));
+    tarn_dataset *a = open_fold("a");
+    OK(tarn_dataset_parts(a, fractions, 2, 11, parts, &err));
     for (size_t i = 0; i < 20; i++) {
         assert_non_null(tarn__collection_key(c, i, &part));
         assert_int_equal(part, parts[i]);
@@ -403,8 +394,8 @@ static void parts_of_folds_and_collections_are_the_same(void **state)
     assert_int_equal(counts[1], 4);
     assert_int_equal(counts[2], 5);
     const double much[] = {0.9, 0.2};
-    FAILS(TARN_ERR_USAGE, "add up", tarn_fold_split(a, much, 2, 0, parts, &err));
-    tarn_fold_close(a);
+    FAILS(TARN_ERR_USAGE, "add up", tarn_dataset_parts(a, much, 2, 0, parts, &err));
+    tarn_dataset_close(a);
     tarn__collection_free(c);
 }
 
@@ -466,6 +457,18 @@ static uint64_t make_sizes(const char *folder, int count)
     return total;
 }
 
+/* Another order, which replaces the dataset. */
+static tarn_dataset *shuffled(tarn_dataset *fold)
+{
+    tarn_dataset *out;
+    tarn_order_options o = TARN_ORDER_OPTIONS_INIT;
+    o.kind = TARN_ORDER_SHUFFLE;
+    o.seed = 3;
+    OK(tarn_dataset_order(fold, &o, &out, &err));
+    tarn_dataset_close(fold);
+    return out;
+}
+
 static void a_walk_hands_on_every_sample_in_order(void **state)
 {
     const tarn_io ways[] = {TARN_IO_MAP, TARN_IO_READ};
@@ -475,23 +478,23 @@ static void a_walk_hands_on_every_sample_in_order(void **state)
     uint64_t total = make_sizes("a", 150);
     for (int k = 0; k < 12; k++) {
         static seen s;
-        tarn_fold *fold;
-        tarn_fold_options how = TARN_FOLD_OPTIONS_INIT;
+        tarn_dataset *fold;
+        tarn_dataset_options how = TARN_DATASET_OPTIONS_INIT;
         memset(&s, 0, sizeof s);
         s.stop_at = SIZE_MAX;
         how.io = ways[k % 2];
         how.check = true;
         o.threads = threads[k / 2 % 3];
-        OK(tarn_fold_open(in("a"), &how, &fold, &err));
-        if (k >= 6) OK(tarn_fold_shuffle(fold, 3, &err));
-        OK(tarn_fold_walk(fold, &o, see, &s, &err));
+        OK(tarn_dataset_open(in("a"), &how, &fold, &err));
+        if (k >= 6) fold = shuffled(fold);
+        OK(tarn_dataset_walk(fold, &o, see, &s, &err));
         assert_int_equal(s.count, 150);
         assert_int_equal(s.bytes, total);
         char want[200][8] = {{0}};
         keys_in_order(fold, want, 150);
         for (int i = 0; i < 150; i++)
             assert_string_equal(s.keys[i], want[i]);
-        tarn_fold_close(fold);
+        tarn_dataset_close(fold);
     }
 }
 
@@ -500,46 +503,44 @@ static void a_walk_stops_where_it_is_told(void **state)
     tarn_walk_options o = TARN_WALK_OPTIONS_INIT;
     (void)state;
     make_sizes("a", 150);
-    tarn_fold *fold = open_fold("a");
+    tarn_dataset *fold = open_fold("a");
     for (unsigned threads = 1; threads < 5; threads += 3) {
         static seen s;
         s.count = 0;
         s.stop_at = 99;
         o.threads = threads;
         o.progress = NULL;
-        FAILS(TARN_ERR_USAGE, "enough", tarn_fold_walk(fold, &o, see, &s, &err));
+        FAILS(TARN_ERR_USAGE, "enough", tarn_dataset_walk(fold, &o, see, &s, &err));
         assert_int_equal(s.count, 99);
         o.progress = stop_at_once;
         s.count = 0;
-        FAILS(TARN_ERR_CANCELLED, "stopped", tarn_fold_walk(fold, &o, see, &s, &err));
+        FAILS(TARN_ERR_CANCELLED, "stopped", tarn_dataset_walk(fold, &o, see, &s, &err));
         assert_true(s.count > 0 && s.count < 99);
     }
-    tarn_fold_close(fold);
+    tarn_dataset_close(fold);
 }
 
 static void a_walk_finds_damage_and_hands_on_what_is_before(void **state)
 {
     static seen s;
-    size_t size;
-    tarn_row row;
-    tarn_sample sample;
-    tarn_fold_options how = TARN_FOLD_OPTIONS_INIT;
+    size_t size, n;
+    tarn_stored members[4];
+    tarn_dataset_options how = TARN_DATASET_OPTIONS_INIT;
     (void)state;
     make_sizes("a", 150);
-    tarn_fold *fold = open_fold("a");
-    OK(tarn_fold_sample(fold, 100, &sample, &err));
-    OK(tarn_index_row(tarn_fold_index(fold), tarn_sample_row(&sample, 0), &row, &err));
-    tarn_fold_close(fold);
+    tarn_dataset *fold = open_fold("a");
+    OK(tarn_dataset_members(fold, 100, members, 4, &n, &err));
+    tarn_dataset_close(fold);
     unsigned char *data = read_file(in("a/f_0003.tar"), &size);
-    data[row.offset + 512]++;
+    data[members[0].offset + 512]++;
     write_file(in("a/f_0003.tar"), data, size);
     free(data);
     how.check = true;
-    OK(tarn_fold_open(in("a"), &how, &fold, &err));
+    OK(tarn_dataset_open(in("a"), &how, &fold, &err));
     s.stop_at = SIZE_MAX;
-    FAILS(TARN_ERR_CHECKSUM, "f_0003.tar", tarn_fold_walk(fold, NULL, see, &s, &err));
+    FAILS(TARN_ERR_CHECKSUM, "f_0003.tar", tarn_dataset_walk(fold, NULL, see, &s, &err));
     assert_int_equal(s.count, 64); /* the groups before */
-    tarn_fold_close(fold);
+    tarn_dataset_close(fold);
 }
 
 int main(void)
@@ -553,7 +554,7 @@ int main(void)
         IN_OWN_FOLDER(a_sample_in_two_shards_of_one_fold_stays_one),
         IN_OWN_FOLDER(a_missing_shard_is_an_error),
         IN_OWN_FOLDER(keys_that_come_again_take_no_slot),
-        IN_OWN_FOLDER(shuffling_goes_by_seed_and_keys_alone),
+        IN_OWN_FOLDER(parts_go_by_seed_and_keys_alone),
         IN_OWN_FOLDER(parts_of_folds_and_collections_are_the_same),
         IN_OWN_FOLDER(a_walk_hands_on_every_sample_in_order),
         IN_OWN_FOLDER(a_walk_stops_where_it_is_told),

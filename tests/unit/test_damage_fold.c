@@ -16,13 +16,13 @@ static void sound_folds_are_read_whole(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof makers / sizeof makers[0]; i++) {
         makers[i](&g);
-        tarn_fold *fold = open_fold(&g, true, TARN_IO_AUTO);
+        tarn__fold *fold = open_fold(&g, true, TARN_IO_AUTO);
         tarn_view view;
         assert_non_null(fold);
         assert_null(check_open(&g, fold));
         for (size_t k = 0; k < g.count; k++)
-            OK(tarn_fold_view(fold, k, &view, &err));
-        tarn_fold_close(fold);
+            OK(tarn__fold_view(fold, k, false, &view, &err));
+        tarn__fold_close(fold);
         golden_drop(&g);
     }
 }
@@ -85,13 +85,13 @@ static void shard_truncated_under_an_open_fold_is_noticed_or_harmless(void **sta
     make_birds(&g);
     for (uint64_t at = 0; at < g.size[SHARD]; at = next_cut(&g, at, 512)) {
         for (int io = TARN_IO_MAP; io <= TARN_IO_READ; io++) {
-            tarn_fold *fold = open_fold(&g, false, (tarn_io)io);
+            tarn__fold *fold = open_fold(&g, false, (tarn_io)io);
             assert_non_null(fold);
             assert_null(check_bytes(&g, fold, 0, g.count));
             snprintf(s.what, sizeof s.what, "cut to %llu", (unsigned long long)at);
             golden_cut(&g, SHARD, at);
             sweep_judge(&s, check_open(&g, fold));
-            tarn_fold_close(fold);
+            tarn__fold_close(fold);
             golden_restore_all(&g, SHARD);
         }
     }
@@ -116,8 +116,8 @@ static void flipped_shard_bit_is_noticed_or_harmless(void **state)
     sweep s = {0};
     (void)state;
     make_birds(&g);
-    tarn_fold *mapped = open_fold(&g, true, TARN_IO_MAP);
-    tarn_fold *read = open_fold(&g, true, TARN_IO_READ);
+    tarn__fold *mapped = open_fold(&g, true, TARN_IO_MAP);
+    tarn__fold *read = open_fold(&g, true, TARN_IO_READ);
     assert_true(mapped && read);
     for (uint64_t at = 0; at < g.size[SHARD]; at++) {
         unsigned step = is_header(&g, at) ? 1 : 8;
@@ -132,8 +132,8 @@ static void flipped_shard_bit_is_noticed_or_harmless(void **state)
             golden_restore(&g, SHARD, at);
         }
     }
-    tarn_fold_close(mapped);
-    tarn_fold_close(read);
+    tarn__fold_close(mapped);
+    tarn__fold_close(read);
     golden_drop(&g);
     sweep_end(&s, __func__);
 }
@@ -272,25 +272,24 @@ SWEEP(damaged_mixed_shard, make_mixed, SHARD, true, ALL)
  * that is there, a sample that has all the fields asked for. */
 static const char *check_denials(const golden *g)
 {
-    const char *why = NULL, *fields[] = {"cls"};
-    tarn_fold_info info;
-    tarn_sample s;
+    const char *why = NULL, *fields[] = {"cls", NULL};
+    tarn_dataset_options o = TARN_DATASET_OPTIONS_INIT;
+    tarn_dataset *having;
     uint64_t row;
-    tarn_fold *fold = open_fold(g, false, TARN_IO_AUTO);
+    tarn__fold *fold = open_fold(g, false, TARN_IO_AUTO);
     if (!fold) return NULL;
     for (size_t i = 0; !why && i < g->count; i++) {
         const member *m = &g->members[i];
-        tarn_status status = tarn_fold_find(fold, m->key, &s, NULL);
+        tarn_status status = row_of_field(fold, m->key, m->field, &row);
         if (status == TARN_ERR_NO_SAMPLE) why = "a key is called missing";
-        if (status != TARN_OK) continue;
-        if (tarn_fold_pick(fold, &s, m->field, &row, NULL) == TARN_ERR_NO_FIELD)
-            why = "a field is called missing";
+        if (status == TARN_ERR_NO_FIELD) why = "a field is called missing";
     }
-    if (!why && tarn_fold_require(fold, fields, 1, NULL) == TARN_OK &&
-        tarn_fold_info_get(fold, &info, sizeof info, NULL) == TARN_OK &&
-        info.samples != g->samples)
+    tarn__fold_close(fold);
+    o.fields = fields;
+    if (why || tarn_dataset_open(g->path, &o, &having, NULL) != TARN_OK) return why;
+    if (tarn_dataset_count(having) != g->samples)
         why = "a sample is filtered out that has the field";
-    tarn_fold_close(fold);
+    tarn_dataset_close(having);
     return why;
 }
 
@@ -337,16 +336,16 @@ static void make_many(golden *g)
 }
 
 /* A sample has its two rows, and they hold their own names; or there is an error. */
-static bool is_one_of_many(tarn_fold *fold, unsigned number, const tarn_sample *s)
+static bool is_one_of_many(tarn__fold *fold, unsigned number, const tarn__sample_rows *s)
 {
     char name[32];
     tarn_view view;
     bool good = s->count == 2;
     for (uint32_t k = 0; good && k < 2; k++) {
-        uint64_t row = tarn_sample_row(s, k);
+        uint64_t row = tarn__rows_at(s, k);
         snprintf(name, sizeof name, "s%03u.%s", number, k ? "cls" : "txt");
         good = row == 2 * number + k;
-        if (!good || tarn_fold_view(fold, row, &view, NULL) != TARN_OK) continue;
+        if (!good || tarn__fold_view(fold, row, false, &view, NULL) != TARN_OK) continue;
         good = view.size == strlen(name) && memcmp(view.data, name, view.size) == 0;
         tarn_view_release(&view);
     }
@@ -358,23 +357,21 @@ static const char *check_some_of_many(const golden *g, bool check)
     static const unsigned numbers[] = {0, 62, 63, 64, 65, 255, 511, 512, 513, MANY - 1};
     const char *why = NULL;
     char key[16];
-    tarn_sample s;
-    tarn_fold_info info;
-    tarn_fold *fold = open_fold(g, check, TARN_IO_AUTO);
+    tarn__sample_rows s;
+    uint64_t samples;
+    tarn__fold *fold = open_fold(g, check, TARN_IO_AUTO);
     for (size_t i = 0; fold && i < sizeof numbers / sizeof numbers[0]; i++) {
         snprintf(key, sizeof key, "s%03u", numbers[i]);
-        tarn_status status = tarn_fold_find(fold, key, &s, NULL);
+        tarn_status status = tarn__fold_find_rows(fold, key, &s, NULL);
         if (status == TARN_ERR_NO_SAMPLE) why = "a key is called missing";
         if (status == TARN_OK && !is_one_of_many(fold, numbers[i], &s))
             why = "another sample, by key";
-        if (tarn_fold_sample(fold, numbers[i], &s, NULL) == TARN_OK &&
-            !is_one_of_many(fold, numbers[i], &s))
-            why = "another sample, by position";
+        if (tarn__fold_count(fold, &samples, NULL) != TARN_OK) continue;
+        if (samples != MANY) why = "another number of samples";
+        s = samples == MANY ? rows_of(fold, numbers[i]) : (tarn__sample_rows){0};
+        if (!is_one_of_many(fold, numbers[i], &s)) why = "another sample, by position";
     }
-    if (fold && tarn_fold_info_get(fold, &info, sizeof info, NULL) == TARN_OK &&
-        info.samples != MANY)
-        why = "another number of samples";
-    tarn_fold_close(fold);
+    tarn__fold_close(fold);
     return why;
 }
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "dataset/dataset.h"
 #include "dataset/key_index.h"
 #include "dataset/mix.h"
 #include "itar/fold.h"
@@ -125,12 +126,12 @@ static void regular_folds_keep_nothing_for_a_sample(void **state)
     }
     tarball_end(&t);
     save_tar(&t, scratch_path("regular.tar"));
-    tarn_fold *f;
-    OK(tarn_fold_open(scratch_path("regular.tar"), NULL, &f, &err));
+    tarn__fold *f;
+    OK(tarn__fold_open(scratch_path("regular.tar"), NULL, &f, &err));
     OK(tarn__fold_group(f, &err));
     assert_null(f->starts);
     assert_int_equal(f->stride, 2);
-    tarn_fold_close(f);
+    tarn__fold_close(f);
     tarn_dataset *d = open_set(scratch_path("regular.tar"), (const char *[]){"b", NULL});
     has(d, 299, 0, "k299.b");
     uint64_t found;
@@ -143,11 +144,11 @@ static void regular_folds_keep_nothing_for_a_sample(void **state)
     tarball_end(&t);
     save_tar(&t, scratch_path("irregular.tar"));
     tarball_reset(&t);
-    OK(tarn_fold_open(scratch_path("irregular.tar"), NULL, &f, &err));
+    OK(tarn__fold_open(scratch_path("irregular.tar"), NULL, &f, &err));
     OK(tarn__fold_group(f, &err));
     assert_non_null(f->starts);
     assert_int_equal(f->n_samples, 301);
-    tarn_fold_close(f);
+    tarn__fold_close(f);
     d = open_set(scratch_path("irregular.tar"), (const char *[]){"a", "b", NULL});
     assert_int_equal(tarn_dataset_count(d), 300);
     has(d, 299, 1, "k299.b");
@@ -488,14 +489,12 @@ static void keys_with_one_hash_are_told_apart(void **state)
     (void)state;
     static const char *const wanted[] = {"n05", "n17", "n00", "n11"};
     static const char *const kept[] = {"n00", "n05", "n11", "n17"};
-    tarn_fold *fold;
     tarn_dataset *d, *some, *one;
     tarn_text key = {0};
     tarn_field_sets sets;
     uint64_t twice = 0;
-    OK(tarn_fold_open(data_path("04a_crash_weakhash"), NULL, &fold, &err));
-    fold->place.hash = weak_hash;
-    OK(tarn_dataset_of_fold(fold, &d, &err));
+    OK(tarn_dataset_open(data_path("04a_crash_weakhash"), NULL, &d, &err));
+    tarn__source_fold(d->source)->place.hash = weak_hash;
     assert_int_equal(tarn_dataset_count(d), 18);
     OK(keep_keys(d, wanted, 4, NULL, &some, &err));
     assert_int_equal(tarn_dataset_count(some), 4);
@@ -523,7 +522,6 @@ static void keys_with_one_hash_are_told_apart(void **state)
     tarn_text_reset(&key);
     tarn_dataset_close(some);
     tarn_dataset_close(d);
-    tarn_fold_close(fold);
 }
 
 /* --- One number for each sample ---------------------------------------------------- */

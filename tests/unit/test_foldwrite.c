@@ -200,14 +200,17 @@ static void names_past_ascii_and_pax_are_found_again(void **state)
         tarn_field field = {".ÄTxT", "1", 1, NULL};
         OK(tarn_fold_writer_add(w, key, &field, 1, &err));
         OK(tarn_fold_writer_finish(w, NULL, 0, &err));
-        tarn_fold *f;
-        tarn_sample sample;
-        uint64_t row;
+        tarn_dataset *f;
+        uint64_t sample;
+        uint32_t field_number;
+        tarn_view view;
         snprintf(path, sizeof path, "%s:train", dir);
-        OK(tarn_fold_open(path, NULL, &f, &err));
-        OK(tarn_fold_find(f, key, &sample, &err));
-        OK(tarn_fold_pick(f, &sample, "ätxt", &row, &err));
-        tarn_fold_close(f);
+        OK(tarn_dataset_open(path, NULL, &f, &err));
+        OK(tarn_dataset_find(f, (const char *const[]){key}, 1, &sample, NULL, &err));
+        OK(tarn_dataset_field_find(f, "ätxt", &field_number, &err));
+        OK(tarn_dataset_get(f, sample, field_number, &view, &err));
+        tarn_view_release(&view);
+        tarn_dataset_close(f);
     }
 }
 
@@ -404,18 +407,17 @@ static void readers_see_the_old_fold_or_the_new_one(void **state)
         uint64_t seen = 0;
         int code = 0;
         while (waitpid(child, &code, WNOHANG) == 0) {
-            tarn_fold *f;
-            tarn_fold_info info;
-            tarn_status status = tarn_fold_open(path, NULL, &f, &err);
+            tarn_dataset *f;
+            tarn_status status = tarn_dataset_open(path, NULL, &f, &err);
             if (overwrite && tarn_is_not_found(status)) continue;
             OK(status);
-            OK(tarn_fold_info_get(f, &info, sizeof info, &err));
-            tarn_fold_close(f);
+            uint64_t count = tarn_dataset_count(f);
+            tarn_dataset_close(f);
             if (overwrite)
-                assert_true(info.samples == 3 || info.samples == 2 + 3 * ROUNDS);
+                assert_true(count == 3 || count == 2 + 3 * ROUNDS);
             else
-                assert_true(info.samples >= seen && info.samples % 3 == 2);
-            seen = info.samples;
+                assert_true(count >= seen && count % 3 == 2);
+            seen = count;
         }
         assert_true(WIFEXITED(code));
         assert_int_equal(WEXITSTATUS(code), 0);

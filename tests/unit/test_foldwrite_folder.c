@@ -188,6 +188,33 @@ static void a_journal_of_the_past_counts_no_more(void **state)
     }
 }
 
+/* One shard, its index and its sums. */
+static void check_empty_fold(void)
+{
+    tarn_dataset *fold;
+    assert_int_equal(count_files(dir, false), 3);
+    OK(tarn_dataset_open(in("train.taridx"), NULL, &fold, &err));
+    assert_int_equal(tarn_dataset_count(fold), 0);
+    tarn_dataset_close(fold);
+}
+
+static void a_fold_without_samples_has_an_empty_shard(void **state)
+{
+    (void)state;
+    tarn_fold_writer_options o = quick();
+    tarn_written written;
+    tarn_fold_writer *w = open_fold("train", &o);
+    OK(tarn_fold_writer_finish(w, &written, sizeof written, &err));
+    assert_int_equal(written.samples, 0);
+    check_empty_fold();
+    o.overwrite = true;
+    w = open_fold("train", &o);
+    add_some(w, "a", 0, 4);
+    OK(tarn_fold_writer_finish(w, NULL, 0, &err));
+    OK(tarn_fold_writer_finish(open_fold("train", &o), NULL, 0, &err));
+    check_empty_fold();
+}
+
 /* Its shards were removed by hand: there is nothing to resume. */
 static void a_journal_without_its_shards_goes(void **state)
 {
@@ -197,7 +224,7 @@ static void a_journal_without_its_shards_goes(void **state)
     o.resume = true;
     tarn_fold_writer *w = open_fold("train", &o);
     OK(tarn_fold_writer_finish(w, NULL, 0, &err));
-    assert_int_equal(count_files(dir, false), 0);
+    check_empty_fold();
 }
 
 /* The journal says that a shard of the old fold was to go: half of that fold is no fold,
@@ -220,12 +247,12 @@ static void an_overwrite_that_is_given_up_halfway_leaves_no_half_fold(void **sta
         tarn_fold_writer_abandon(open_fold("train", &o), false, NULL);
         assert_int_equal(count_files(dir, false), i == 0 ? 0 : 3);
     }
-    tarn_fold *fold;
+    tarn_dataset *fold;
     tarn_fold_info info;
-    OK(tarn_fold_open(in("train.taridx"), NULL, &fold, &err));
-    OK(tarn_fold_info_get(fold, &info, sizeof info, &err));
-    assert_int_equal(info.shards, 1);
-    tarn_fold_close(fold);
+    OK(tarn_dataset_open(in("train.taridx"), NULL, &fold, &err));
+    OK(tarn_dataset_fold(fold, &info, sizeof info, &err));
+    assert_int_equal(info.n_shards, 1);
+    tarn_dataset_close(fold);
 }
 
 static void links_are_not_followed(void **state)
@@ -315,6 +342,7 @@ int main(void)
         IN_OWN_FOLDER(a_journal_moves_nothing_but_shards_of_its_fold),
         IN_OWN_FOLDER(journals_that_cannot_be_read_stop_writers_but_not_readers),
         IN_OWN_FOLDER(a_journal_of_the_past_counts_no_more),
+        IN_OWN_FOLDER(a_fold_without_samples_has_an_empty_shard),
         IN_OWN_FOLDER(a_journal_without_its_shards_goes),
         IN_OWN_FOLDER(an_overwrite_that_is_given_up_halfway_leaves_no_half_fold),
         IN_OWN_FOLDER(links_are_not_followed),

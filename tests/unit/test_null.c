@@ -47,8 +47,9 @@ static void functions_of_dataset_name_the_argument_that_is_null(void **state)
     (void)state;
     REFUSES("path", tarn_dataset_open(NULL, NULL, ANY, &err));
     REFUSES("out", tarn_dataset_open(ANY, NULL, NULL, &err));
-    REFUSES("fold", tarn_dataset_of_fold(NULL, ANY, &err));
-    REFUSES("out", tarn_dataset_of_fold(ANY, NULL, &err));
+    REFUSES("dataset", tarn_dataset_with_fields(NULL, ANY, 1, ANY, &err));
+    REFUSES("fields", tarn_dataset_with_fields(ANY, NULL, 1, ANY, &err));
+    REFUSES("out", tarn_dataset_with_fields(ANY, ANY, 1, NULL, &err));
     REFUSES("dataset", tarn_dataset_field_find(NULL, ANY, ANY, &err));
     REFUSES("name", tarn_dataset_field_find(ANY, NULL, ANY, &err));
     REFUSES("out", tarn_dataset_field_find(ANY, ANY, NULL, &err));
@@ -125,42 +126,30 @@ static void functions_of_dataset_name_the_argument_that_is_null(void **state)
     REFUSES("out", tarn_dataset_mix(ANY, 1, NULL, NULL, &err));
 }
 
-static void functions_of_fold_name_the_argument_that_is_null(void **state)
+static void functions_of_folds_name_the_argument_that_is_null(void **state)
 {
     (void)state;
-    REFUSES("path", tarn_folder_open(NULL, ANY, &err));
-    REFUSES("out", tarn_folder_open(ANY, NULL, &err));
-    REFUSES("path", tarn_fold_open(NULL, NULL, ANY, &err));
-    REFUSES("out", tarn_fold_open(ANY, NULL, NULL, &err));
-    REFUSES("fold", tarn_fold_info_get(NULL, ANY, 1, &err));
-    REFUSES("out", tarn_fold_info_get(ANY, NULL, 1, &err));
-    REFUSES("fold", tarn_fold_sample(NULL, 1, ANY, &err));
-    REFUSES("out", tarn_fold_sample(ANY, 1, NULL, &err));
-    REFUSES("fold", tarn_fold_find(NULL, ANY, ANY, &err));
-    REFUSES("key", tarn_fold_find(ANY, NULL, ANY, &err));
-    REFUSES("out", tarn_fold_find(ANY, ANY, NULL, &err));
-    REFUSES("fold", tarn_fold_pick(NULL, ANY, ANY, ANY, &err));
-    REFUSES("sample", tarn_fold_pick(ANY, NULL, ANY, ANY, &err));
-    REFUSES("field", tarn_fold_pick(ANY, ANY, NULL, ANY, &err));
-    REFUSES("out_row", tarn_fold_pick(ANY, ANY, ANY, NULL, &err));
-    REFUSES("fold", tarn_fold_names(NULL, 1, NULL, NULL, &err));
-    REFUSES("fold", tarn_fold_view(NULL, 1, ANY, &err));
-    REFUSES("out", tarn_fold_view(ANY, 1, NULL, &err));
-    REFUSES("fold", tarn_fold_read(NULL, 1, ANY, 1, ANY, &err));
-    REFUSES("buf", tarn_fold_read(ANY, 1, NULL, 1, ANY, &err));
-    REFUSES("out_size", tarn_fold_read(ANY, 1, ANY, 1, NULL, &err));
-    REFUSES("fold", tarn_fold_require(NULL, ANY, 1, &err));
-    REFUSES("fields", tarn_fold_require(ANY, NULL, 1, &err));
-    REFUSES("fold", tarn_fold_keep(NULL, ANY, 1, NULL, &err));
-    REFUSES("keys", tarn_fold_keep(ANY, NULL, 1, NULL, &err));
-    REFUSES("fold", tarn_fold_slice(NULL, 1, 1, &err));
-    REFUSES("fold", tarn_fold_shuffle(NULL, 1, &err));
-    REFUSES("fold", tarn_fold_split(NULL, ANY, 1, 1, ANY, &err));
-    REFUSES("fractions", tarn_fold_split(ANY, NULL, 1, 1, ANY, &err));
-    REFUSES("out_parts", tarn_fold_split(ANY, ANY, 1, 1, NULL, &err));
-    REFUSES("fold", tarn_fold_extract(NULL, ANY, NULL, ANY, &err));
-    REFUSES("folder", tarn_fold_extract(ANY, NULL, NULL, ANY, &err));
-    REFUSES("out_files", tarn_fold_extract(ANY, ANY, NULL, NULL, &err));
+    REFUSES("path", tarn_folds_list(NULL, ANY, &err));
+    REFUSES("out", tarn_folds_list(ANY, NULL, &err));
+    tarn_folds_reset(NULL);
+}
+
+static void functions_of_members_name_the_argument_that_is_null(void **state)
+{
+    (void)state;
+    REFUSES("dataset", tarn_dataset_fold(NULL, ANY, 1, &err));
+    REFUSES("out", tarn_dataset_fold(ANY, NULL, 1, &err));
+    REFUSES("dataset", tarn_dataset_members(NULL, 1, ANY, 1, ANY, &err));
+    REFUSES("out", tarn_dataset_members(ANY, 1, NULL, 1, ANY, &err));
+    REFUSES("out_count", tarn_dataset_members(ANY, 1, ANY, 1, NULL, &err));
+    REFUSES("dataset", tarn_dataset_walk(NULL, NULL, tarn_pack_put, NULL, &err));
+    REFUSES("put", tarn_dataset_walk(ANY, NULL, NULL, NULL, &err));
+    REFUSES("dataset", tarn_dataset_parts(NULL, ANY, 1, 1, ANY, &err));
+    REFUSES("fractions", tarn_dataset_parts(ANY, NULL, 1, 1, ANY, &err));
+    REFUSES("out_parts", tarn_dataset_parts(ANY, ANY, 1, 1, NULL, &err));
+    REFUSES("dataset", tarn_dataset_extract(NULL, ANY, NULL, ANY, &err));
+    REFUSES("folder", tarn_dataset_extract(ANY, NULL, NULL, ANY, &err));
+    REFUSES("out_files", tarn_dataset_extract(ANY, ANY, NULL, NULL, &err));
 }
 
 static void functions_of_gnz_name_the_argument_that_is_null(void **state)
@@ -312,8 +301,6 @@ static void functions_of_order_name_the_argument_that_is_null(void **state)
 static void functions_of_pack_name_the_argument_that_is_null(void **state)
 {
     (void)state;
-    REFUSES("fold", tarn_fold_walk(NULL, NULL, tarn_pack_put, NULL, &err));
-    REFUSES("put", tarn_fold_walk(ANY, NULL, NULL, NULL, &err));
     REFUSES("sources", tarn_pack(NULL, 1, ANY, NULL, NULL, 0, &err));
     REFUSES("output", tarn_pack_put(NULL, 0, ANY, ANY, 1, &err));
     REFUSES("key", tarn_pack_put(ANY, 0, NULL, ANY, 1, &err));
@@ -417,8 +404,7 @@ static void functions_that_cannot_fail_accept_null(void **state)
     tarn_order_close(NULL);
     tarn_loader_close(NULL);
     tarn_batch_release(NULL);
-    tarn_folder_close(NULL);
-    tarn_fold_close(NULL);
+    tarn_dataset_close(NULL);
     tarn_gnz_close(NULL);
     tarn_gnz_view_release(NULL);
     tarn_gnz_writer_abandon(NULL);
@@ -451,18 +437,6 @@ static void getters_of_null_are_empty(void **state)
     assert_null(tarn_dataset_unordered(NULL));
     assert_null(tarn_loader_skipped(NULL, 0));
     assert_null(tarn_batch_column(NULL, 0));
-    assert_int_equal(tarn_folder_count(NULL), 0);
-    assert_int_equal(tarn_folder_compressed(NULL), 0);
-    assert_int_equal(tarn_folder_fold_compressed(NULL, 0), 0);
-    assert_null(tarn_folder_fold(NULL, 0));
-    assert_null(tarn_folder_index_path(NULL, 0));
-    assert_int_equal(tarn_folder_shard_count(NULL, 0), 0);
-    assert_null(tarn_folder_shards(NULL, 0));
-    assert_null(tarn_fold_name(NULL));
-    assert_null(tarn_fold_index_path(NULL));
-    assert_null(tarn_fold_index(NULL));
-    assert_null(tarn_fold_shard_path(NULL, 0));
-    assert_int_equal(tarn_fold_shard_size(NULL, 0), 0);
     tarn_gnz_info info;
     tarn_gnz_info_get(NULL, &info, sizeof info);
     assert_int_equal(info.arrays, 0);
@@ -480,7 +454,8 @@ int main(void)
         cmocka_unit_test(functions_of_array_name_the_argument_that_is_null),
         cmocka_unit_test(functions_of_codec_name_the_argument_that_is_null),
         cmocka_unit_test(functions_of_dataset_name_the_argument_that_is_null),
-        cmocka_unit_test(functions_of_fold_name_the_argument_that_is_null),
+        cmocka_unit_test(functions_of_folds_name_the_argument_that_is_null),
+        cmocka_unit_test(functions_of_members_name_the_argument_that_is_null),
         cmocka_unit_test(functions_of_gnz_name_the_argument_that_is_null),
         cmocka_unit_test(functions_of_iac_name_the_argument_that_is_null),
         cmocka_unit_test(functions_of_image_name_the_argument_that_is_null),

@@ -7,6 +7,7 @@
 #include "gnz/reader.h"
 #include "iac/ipc_write.h"
 #include "iac/table.h"
+#include "itar/fold_read.h"
 #include "itar/journal.h"
 
 static tarn_status read_tar(tarn_error *why)
@@ -84,7 +85,7 @@ static tarn_status read_long_names(tarn_error *why)
         "a/folder/with/a/long/name/that/takes/more/than/the/memory/"
         "a/text/begins/with/\xff\xc3\xadwi.T\xc3\x8dXT";
     static bool written;
-    tarn_fold *fold;
+    tarn__fold *fold;
     tarn_text key = {0};
     if (!written) {
         tarball t = {0};
@@ -103,32 +104,37 @@ static tarn_status read_long_names(tarn_error *why)
                             PART("names/f.taridx"), NULL, NULL, 0, &err));
         written = true;
     }
-    tarn_status status = tarn_fold_open(PART("names"), NULL, &fold, why);
+    tarn_status status = tarn__fold_open(PART("names"), NULL, &fold, why);
     if (status != TARN_OK) return status;
     for (uint64_t row = 0; row < 3 && status == TARN_OK; row++)
-        status = tarn_fold_names(fold, row, &key, NULL, why);
+        status = tarn__fold_names(fold, row, &key, NULL, why);
     tarn_text_reset(&key);
-    tarn_fold_close(fold);
+    tarn__fold_close(fold);
     return status;
 }
 
 static tarn_status read_fold(tarn_error *why)
 {
-    tarn_fold *fold;
-    tarn_sample s;
+    tarn_dataset *fold;
     tarn_view view = TARN_VIEW_INIT;
     tarn_text key = {0};
-    uint64_t row = 0;
-    tarn_status status = tarn_fold_open(PART("shards"), NULL, &fold, why);
+    tarn_stored members[4];
+    size_t n;
+    uint64_t sample = 0;
+    uint32_t field = 0;
+    tarn_status status = tarn_dataset_open(PART("shards"), NULL, &fold, why);
     if (status != TARN_OK) return status;
-    status = tarn_fold_find(fold, "s0003", &s, why);
-    if (status == TARN_OK) status = tarn_fold_pick(fold, &s, "cls", &row, why);
-    if (status == TARN_OK) status = tarn_fold_names(fold, row, &key, NULL, why);
-    if (status == TARN_OK) status = tarn_fold_view(fold, row, &view, why);
+    status =
+        tarn_dataset_find(fold, (const char *const[]){"s0003"}, 1, &sample, NULL, why);
+    if (status == TARN_OK) status = tarn_dataset_field_find(fold, "cls", &field, why);
+    if (status == TARN_OK) status = tarn_dataset_key(fold, sample, &key, why);
+    if (status == TARN_OK)
+        status = tarn_dataset_members(fold, sample, members, 4, &n, why);
+    if (status == TARN_OK) status = tarn_dataset_get(fold, sample, field, &view, why);
     if (status == TARN_OK) assert_memory_equal(view.data, "3", 1);
     tarn_view_release(&view);
     tarn_text_reset(&key);
-    tarn_fold_close(fold);
+    tarn_dataset_close(fold);
     return status;
 }
 

@@ -325,11 +325,11 @@ static void samples_come_from_a_function_too(void **state)
     OK(pack_feed(&f, "fed"));
     assert_int_equal(report.folds[0].samples, 3);
     assert_int_equal(report.skipped, 1); /* "x/" is a hidden file */
-    tarn_fold *fold;
-    tarn_sample sample;
-    OK(tarn_fold_open(scratch_path("fed"), NULL, &fold, &err));
-    OK(tarn_fold_find(fold, "x-b", &sample, &err));
-    tarn_fold_close(fold);
+    tarn_dataset *fold;
+    uint64_t sample;
+    OK(tarn_dataset_open(scratch_path("fed"), NULL, &fold, &err));
+    OK(tarn_dataset_find(fold, (const char *const[]){"x-b"}, 1, &sample, NULL, &err));
+    tarn_dataset_close(fold);
     f = (feeding){.keys = twice, .count = 3};
     FAILS(TARN_ERR_EXISTS, "a second time", pack_feed(&f, "fed.tar"));
     FAILS(TARN_ERR_EXISTS, "the key a", pack_feed(&f, "fed_twice"));
@@ -378,11 +378,12 @@ static void samples_of_streams_are_chosen_by_key_and_number(void **state)
     o.end = 15;
     OK(pack("in_{0..1}.tar", "numbered", &o));
     assert_int_equal(report.folds[0].samples, 5);
-    tarn_fold *fold;
-    tarn_sample sample;
-    OK(tarn_fold_open(scratch_path("numbered"), NULL, &fold, &err));
-    OK(tarn_fold_find(fold, "000000014", &sample, &err));
-    tarn_fold_close(fold);
+    tarn_dataset *fold;
+    uint64_t sample;
+    OK(tarn_dataset_open(scratch_path("numbered"), NULL, &fold, &err));
+    OK(tarn_dataset_find(fold, (const char *const[]){"000000014"}, 1, &sample, NULL,
+                         &err));
+    tarn_dataset_close(fold);
 }
 
 static void older_callers_have_shorter_structs(void **state)

@@ -31,18 +31,18 @@ static uint64_t publish(const char *folder, bool sums)
 
 static void assert_holds(const char *folder, const char *key, const char *want)
 {
-    tarn_fold *fold;
-    tarn_sample s;
+    tarn_dataset *fold;
     tarn_view view;
-    uint64_t row;
-    OK(tarn_fold_open(folder, NULL, &fold, &err));
-    OK(tarn_fold_find(fold, key, &s, &err));
-    OK(tarn_fold_pick(fold, &s, "txt", &row, &err));
-    OK(tarn_fold_view(fold, row, &view, &err));
+    uint64_t sample;
+    uint32_t field;
+    OK(tarn_dataset_open(folder, NULL, &fold, &err));
+    OK(tarn_dataset_find(fold, (const char *const[]){key}, 1, &sample, NULL, &err));
+    OK(tarn_dataset_field_find(fold, "txt", &field, &err));
+    OK(tarn_dataset_get(fold, sample, field, &view, &err));
     assert_int_equal(view.size, strlen(want));
     assert_memory_equal(view.data, want, view.size);
     tarn_view_release(&view);
-    tarn_fold_close(fold);
+    tarn_dataset_close(fold);
 }
 
 static const char long_name[] =

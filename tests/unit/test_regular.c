@@ -79,16 +79,13 @@ static void forge(const char *folder, uint32_t stride)
 }
 
 /* The number that is in field txt of a sample, or -1 and err. */
-static int number_in(tarn_fold *fold, uint64_t sample)
+static int number_in(tarn_dataset *fold, uint64_t sample)
 {
-    tarn_sample s;
     tarn_view view;
-    uint64_t row;
+    uint32_t field;
     char text[16] = "";
-    OK(tarn_fold_sample(fold, sample, &s, &err));
-    assert_int_equal(s.count, 2);
-    if (tarn_fold_pick(fold, &s, "txt", &row, &err) != TARN_OK) return -1;
-    OK(tarn_fold_view(fold, row, &view, &err));
+    OK(tarn_dataset_field_find(fold, "txt", &field, &err));
+    if (tarn_dataset_get(fold, sample, field, &view, &err) != TARN_OK) return -1;
     assert_true(view.size < sizeof text);
     memcpy(text, view.data, view.size);
     tarn_view_release(&view);
@@ -99,17 +96,19 @@ static void opening_looks_at_what_is_used_alone(void **state)
 {
     (void)state;
     const char *folder = fold_with(NOTHING);
-    tarn_fold *fold;
+    tarn_dataset *fold;
+    tarn_fold_info info;
     size_t checked = 0;
     assert_int_equal(stored_stride(folder), 2);
-    OK(tarn_fold_open(folder, NULL, &fold, &err));
+    OK(tarn_dataset_open(folder, NULL, &fold, &err));
     assert_int_equal(number_in(fold, AMISS), AMISS);
+    OK(tarn_dataset_fold(fold, &info, sizeof info, &err));
     for (size_t page = 0; page < (2 * SAMPLES + 127) / 128; page++)
-        checked += atomic_load(&fold->index->sums->checked[page]);
+        checked += atomic_load(&info.index->sums->checked[page]);
     assert_int_equal(checked, 2); /* the first, for the fields, and the sample's */
     for (int i = 0; i < SAMPLES; i++)
         assert_int_equal(number_in(fold, (uint64_t)i), i);
-    tarn_fold_close(fold);
+    tarn_dataset_close(fold);
 }
 
 static void folds_that_are_not_regular_say_so(void **state)
@@ -121,20 +120,23 @@ static void folds_that_are_not_regular_say_so(void **state)
 }
 
 /* Samples in other pages are the right ones. Those in the page are refused, by position
- * and in a shuffle, and verification finds it. */
+ * and in a split, and verification finds it. */
 static void check_refused(const char *folder)
 {
-    tarn_fold *fold;
+    tarn_dataset *fold;
     tarn_verify_report report = {0};
+    const double half = 0.5;
+    static uint8_t parts[SAMPLES];
     forge(folder, 2);
-    OK(tarn_fold_open(folder, NULL, &fold, &err));
+    OK(tarn_dataset_open(folder, NULL, &fold, &err));
     assert_int_equal(number_in(fold, 0), 0);
     assert_int_equal(number_in(fold, 200), 200);
     assert_int_equal(number_in(fold, AMISS), -1);
     check_failed(TARN_ERR_FORMAT, err.code, &err, "damaged in page 4", __FILE__,
                  __LINE__);
-    FAILS(TARN_ERR_FORMAT, "damaged in page 4", tarn_fold_shuffle(fold, 7, &err));
-    tarn_fold_close(fold);
+    FAILS(TARN_ERR_FORMAT, "damaged in page 4",
+          tarn_dataset_parts(fold, &half, 1, 7, parts, &err));
+    tarn_dataset_close(fold);
     OK(tarn_verify(folder, NULL, &report, sizeof report, &err));
     assert_true(report.problems > 0);
 }
@@ -158,15 +160,16 @@ static void a_promise_that_the_numbers_do_not_allow_is_refused(void **state)
                  {100, "impossible count"},
                  {UINT32_MAX, "impossible count"}};
     const char *folder = fold_with(NOTHING);
-    tarn_fold *fold;
+    tarn_dataset *fold;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         forge(folder, cases[i].stride);
-        FAILS(TARN_ERR_FORMAT, cases[i].part, tarn_fold_open(folder, NULL, &fold, &err));
+        FAILS(TARN_ERR_FORMAT, cases[i].part,
+              tarn_dataset_open(folder, NULL, &fold, &err));
     }
     forge(folder, 0); /* nothing said: it is looked at */
-    OK(tarn_fold_open(folder, NULL, &fold, &err));
+    OK(tarn_dataset_open(folder, NULL, &fold, &err));
     assert_int_equal(number_in(fold, AMISS), AMISS);
-    tarn_fold_close(fold);
+    tarn_dataset_close(fold);
 }
 
 /* --- Odd shapes --------------------------------------------------------------------- */

@@ -114,19 +114,25 @@ static void a_file_that_was_cut_is_not_extracted_with_zeros(void **state)
 {
     (void)state;
     static const char *const last = "039";
-    tarn_fold *fold;
+    tarn_dataset *fold, *one;
     uint64_t files;
     make_cut_tar();
-    OK(tarn_fold_open(scratch_path("cut.tar"), NULL, &fold, &err));
-    OK(tarn_fold_keep(fold, &last, 1, NULL, &err));
+    OK(tarn_dataset_open(scratch_path("cut.tar"), NULL, &fold, &err));
+    tarn_condition c = TARN_CONDITION_INIT;
+    c.kind = TARN_CONDITION_KEYS;
+    c.names = &last;
+    c.n_names = 1;
+    OK(tarn_dataset_filter(fold, &c, &one, &err));
     cut_at_create = scratch_path("cut.tar");
     assert_int_not_equal(
-        tarn_fold_extract(fold, scratch_path("extracted"), NULL, &files, &err), TARN_OK);
+        tarn_dataset_extract(one, scratch_path("extracted"), NULL, &files, &err),
+        TARN_OK);
     assert_null(cut_at_create);
     assert_non_null(strstr(err.path, "cut.tar"));
     assert_int_equal(files, 0);
     assert_int_not_equal(access(scratch_path("extracted/039.bin"), F_OK), 0);
-    tarn_fold_close(fold);
+    tarn_dataset_close(one);
+    tarn_dataset_close(fold);
 }
 
 int main(void)

@@ -68,7 +68,7 @@ static void init_functions_and_macros_agree(void **state)
     INITS(tarn_condition, TARN_CONDITION_INIT);
     INITS(tarn_order_options, TARN_ORDER_OPTIONS_INIT);
     INITS(tarn_loader_options, TARN_LOADER_OPTIONS_INIT);
-    INITS(tarn_fold_options, TARN_FOLD_OPTIONS_INIT);
+    INITS(tarn_dataset_options, TARN_DATASET_OPTIONS_INIT);
     INITS(tarn_extract_options, TARN_EXTRACT_OPTIONS_INIT);
     INITS(tarn_gnz_options, TARN_GNZ_OPTIONS_INIT);
     INITS(tarn_gnz_verify_options, TARN_GNZ_VERIFY_OPTIONS_INIT);

@@ -129,7 +129,8 @@ class iTarDataset:
 
     def _look(self) -> tuple[list[str], bool]:
         """Returns the extensions of the index and whether it marks its samples as contiguous."""
-        index = _tarn.open_fold(self._index_path, self._shards, self._scan).index()
+        index = _tarn.open_dataset(self._index_path, shards=self._shards,
+                                   scan=self._scan).index()
         return index.fields(), bool(index.info()["contiguous"])
 
     def _check_extensions(self, extensions: Iterable[str]) -> list[str]:

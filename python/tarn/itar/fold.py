@@ -186,12 +186,16 @@ class iTarFold:
         scan = self.directory._prepare(fold, idxext, parse_if_missing, serialize, verbose)
         self.full_paths = self.directory.get_fold(fold)
         self._opened = (self.directory.index_path(fold, idxext), self.full_paths, scan)
-        self._fold = _tarn.open_fold(*self._opened)
-        self.state = iTarState._of(self._fold.index())
+        self._handle = self._open()
+        self.state = iTarState._of(self._handle.index())
         self._numbers: Any = None  # of the remaining rows, in the index
         self.filter_extensions(filter_extensions)
         if enforce_contiguous:
             self.enforce_contiguous()
+
+    def _open(self) -> _tarn._Handle:
+        path, shards, scan = self._opened
+        return _tarn.open_dataset(path, shards=shards, scan=scan)
 
     @property
     def extensions(self) -> list[str]:
@@ -264,7 +268,7 @@ class iTarFold:
             return
         import numpy
 
-        rows = numpy.asarray(self._fold.find(wanted)[0])
+        rows = numpy.asarray(self._handle.rows(wanted))
         numbers = (numpy.arange(len(self.state.arr)) if self._numbers is None
                    else self._numbers)
         kept = numpy.isin(numbers, rows)
@@ -273,11 +277,11 @@ class iTarFold:
         self._keep(kept)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_fold"}
+        return {name: value for name, value in vars(self).items() if name != "_handle"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self._fold = _tarn.open_fold(*self._opened)
+        self._handle = self._open()
 
     def __repr__(self) -> str:
         return (f"<iTarFold {self.fold!r} of {os.fspath(self.root)!r}: {len(self.full_paths)} "

@@ -206,7 +206,9 @@ class iTarFoldWriter(Published):
     def close(self) -> None:
         """Completes and publishes shards and index. Without any sample, no files are written."""
         try:
-            if not self._writer.closed:
+            if not self._writer.closed and self._writer._written[0] == 0:
+                self._writer.abandon()
+            elif not self._writer.closed:
                 self._writer._finish()
                 if self._scratch is not None:
                     self._publish()

@@ -1,5 +1,5 @@
-/* fold.c: indexes (_Index) and folds (_Fold) as they are: rows, and bytes by row. This is
- * what the row arrays of tarn.itar are made of; samples are read through dataset.c. */
+/* index.c: indexes (_Index), and the rows that the samples of a handle have in them. This
+ * is what the row arrays of tarn.itar are made of; samples are read through dataset.c. */
 #include "dataset.h"
 
 #include <stdlib.h>
@@ -187,200 +187,104 @@ static PyObject *build_index(PyObject *module, PyObject *args)
     return result;
 }
 
-/* --- _Fold -------------------------------------------------------------------------- */
+/* --- Of a handle -------------------------------------------------------------------- */
 
-typedef struct fold_object {
-    PyObject_HEAD tarnpy_state *state;
-    tarn_fold *fold;
-} fold_object;
-
-static void fold_dealloc(PyObject *object)
+PyObject *tarnpy_handle_index(PyObject *self, PyObject *unused)
 {
-    tarn_fold *fold = ((fold_object *)object)->fold;
-    if (fold) {
-        Py_BEGIN_ALLOW_THREADS;
-        tarn_fold_close(fold);
-        Py_END_ALLOW_THREADS;
-    }
-    tarnpy_free(object);
+    tarnpy_handle *handle = (tarnpy_handle *)self;
+    tarn_fold_info info;
+    tarn_error err;
+    (void)unused;
+    if (tarn_dataset_fold(handle->set, &info, sizeof info, &err) != TARN_OK)
+        return tarnpy_raise(handle->state, &err);
+    return index_of(handle->state, info.index, NULL, self);
 }
 
-static PyObject *fold_index(PyObject *object, PyObject *unused)
-{
-    fold_object *self = (fold_object *)object;
-    return index_of(self->state, tarn_fold_index(self->fold), NULL, object);
-}
-
-/* Row numbers that grow as keys are found. */
+/* Row numbers that grow as samples are looked at. */
 typedef struct found {
     uint64_t *rows;
-    size_t count, capacity;
-    bool *there; /* one for each key */
+    size_t count, room;
+    tarn_stored *members;
+    size_t members_room;
 } found;
 
-static int add_rows(found *out, const tarn_sample *sample)
+static void *grown(void *items, size_t size, size_t count, tarn_error *err)
 {
-    if (out->count + sample->count > out->capacity) {
-        size_t more = 2 * (out->count + sample->count);
-        uint64_t *rows = realloc(out->rows, more * sizeof *rows);
-        if (!rows) return -1;
-        out->rows = rows;
-        out->capacity = more;
-    }
-    for (uint32_t k = 0; k < sample->count; k++)
-        out->rows[out->count++] = tarn_sample_row(sample, k);
-    return 0;
+    void *more = realloc(items, 2 * count * size);
+    if (!more) *err = (tarn_error){.code = TARN_ERR_MEMORY};
+    return more;
 }
 
-static tarn_status find_all(tarn_fold *fold, const tarnpy_strings *keys, found *out,
-                            tarn_error *err)
+static tarn_status add_sample(tarn_dataset *set, uint64_t sample, found *out,
+                              tarn_error *err)
+{
+    size_t n;
+    TARN_TRY(tarn_dataset_members(set, sample, out->members, out->members_room, &n, err));
+    if (n > out->members_room) {
+        tarn_stored *more = grown(out->members, sizeof *more, n, err);
+        if (!more) return TARN_ERR_MEMORY;
+        out->members = more;
+        out->members_room = 2 * n;
+        TARN_TRY(tarn_dataset_members(set, sample, out->members, 2 * n, &n, err));
+    }
+    if (out->count + n > out->room) {
+        uint64_t *more = grown(out->rows, sizeof *more, out->count + n, err);
+        if (!more) return TARN_ERR_MEMORY;
+        out->rows = more;
+        out->room = 2 * (out->count + n);
+    }
+    for (size_t k = 0; k < n; k++)
+        out->rows[out->count++] = out->members[k].row;
+    return TARN_OK;
+}
+
+static tarn_status find_rows(tarn_dataset *set, const tarnpy_strings *keys, found *out,
+                             tarn_error *err)
 {
     for (size_t i = 0; i < keys->count; i++) {
-        tarn_sample sample;
-        tarn_status status = tarn_fold_find(fold, keys->items[i], &sample, err);
-        out->there[i] = status == TARN_OK;
+        uint64_t sample;
+        tarn_status status =
+            tarn_dataset_find(set, &keys->items[i], 1, &sample, NULL, err);
         if (status == TARN_ERR_NO_SAMPLE) continue;
         TARN_TRY(status);
-        if (add_rows(out, &sample) == 0) continue;
-        *err = (tarn_error){.code = TARN_ERR_MEMORY};
-        return TARN_ERR_MEMORY;
+        TARN_TRY(add_sample(set, sample, out, err));
     }
     return TARN_OK;
 }
 
-static PyObject *told(tarnpy_state *state, const found *out, size_t n_keys)
+static PyObject *rows_list(tarnpy_state *state, const found *out)
 {
     uint64_t *rows = PyMem_Malloc((out->count + 1) * sizeof *rows);
-    PyObject *there = rows ? PyList_New((Py_ssize_t)n_keys) : PyErr_NoMemory();
-    for (size_t i = 0; there && i < n_keys; i++)
-        if (PyList_SetItem(there, (Py_ssize_t)i, PyBool_FromLong(out->there[i])) != 0)
-            Py_CLEAR(there);
-    if (!there) {
-        PyMem_Free(rows);
-        return NULL;
-    }
-    /* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): a list, so rows. */
+    if (!rows) return PyErr_NoMemory();
     if (out->count) memcpy(rows, out->rows, out->count * sizeof *rows);
-    PyObject *numbers = tarnpy_indices_new(state, rows, out->count);
-    if (numbers) return Py_BuildValue("NN", numbers, there);
-    Py_DECREF(there);
-    return NULL;
+    return tarnpy_indices_new(state, rows, out->count);
 }
 
-PyDoc_STRVAR(find_doc, "find(keys)\n--\n\nThe rows of the samples with these keys, by "
-                       "name and not by hash alone, and whether each key is there.");
-
-static PyObject *fold_find(PyObject *object, PyObject *wanted)
+PyObject *tarnpy_handle_rows(PyObject *self, PyObject *wanted)
 {
-    fold_object *self = (fold_object *)object;
+    tarnpy_handle *handle = (tarnpy_handle *)self;
     tarnpy_strings keys;
-    found out = {NULL, 0, 0, NULL};
+    found out = {NULL, 0, 0, NULL, 0};
     tarn_error err;
     tarn_status status;
-    PyObject *result = NULL;
     if (tarnpy_strings_get(wanted, &keys) != 0) return NULL;
-    out.there = PyMem_Calloc(keys.count + 1, sizeof *out.there);
-    if (out.there) {
-        TARNPY_UNLOCKED(status, find_all(self->fold, &keys, &out, &err));
-        result = status == TARN_OK ? told(self->state, &out, keys.count)
-                                   : tarnpy_raise(self->state, &err);
-    } else {
-        PyErr_NoMemory();
-    }
+    TARNPY_UNLOCKED(status, find_rows(handle->set, &keys, &out, &err));
+    PyObject *result = status == TARN_OK ? rows_list(handle->state, &out)
+                                         : tarnpy_raise(handle->state, &err);
     free(out.rows);
-    PyMem_Free(out.there);
+    free(out.members);
     tarnpy_strings_free(&keys);
-    return result;
-}
-
-PyDoc_STRVAR(names_doc,
-             "names(row)\n--\n\nThe key of a row's sample, and its member's name.");
-
-static PyObject *fold_names(PyObject *object, PyObject *number)
-{
-    fold_object *self = (fold_object *)object;
-    tarn_text key = {NULL, 0, 0}, member = {NULL, 0, 0};
-    tarn_error err;
-    tarn_status status;
-    unsigned long long row = PyLong_AsUnsignedLongLong(number);
-    if (PyErr_Occurred()) return NULL;
-    TARNPY_UNLOCKED(status, tarn_fold_names(self->fold, row, &key, &member, &err));
-    PyObject *result = status == TARN_OK
-                           ? Py_BuildValue("NN", tarnpy_text(key.data, key.size),
-                                           tarnpy_text(member.data, member.size))
-                           : tarnpy_raise(self->state, &err);
-    tarn_text_reset(&key);
-    tarn_text_reset(&member);
-    return result;
-}
-
-static PyMethodDef fold_methods[] = {
-    {"index", fold_index, METH_NOARGS, "index()\n--\n\nIts index."},
-    {"find", fold_find, METH_O, find_doc},
-    {"names", fold_names, METH_O, names_doc},
-    {NULL, NULL, 0, NULL},
-};
-
-static PyType_Slot fold_slots[] = {
-    {Py_tp_dealloc, fold_dealloc},
-    {Py_tp_methods, fold_methods},
-    {0, NULL},
-};
-
-static PyType_Spec fold_spec = {
-    .name = "tarn._tarn._Fold",
-    .basicsize = sizeof(fold_object),
-    .flags =
-        Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
-    .slots = fold_slots,
-};
-
-PyDoc_STRVAR(open_doc,
-             "open_fold(path, shards, scan)\n--\n\nOpens the index at path and its "
-             "shards; without one, and with scan, the shards are scanned.");
-
-static PyObject *open_fold(PyObject *module, PyObject *args)
-{
-    tarnpy_state *state = tarnpy_module_state(module);
-    tarn_fold_options o = TARN_FOLD_OPTIONS_INIT;
-    PyObject *path, *files, *result = NULL;
-    tarnpy_strings shards;
-    tarn_error err;
-    tarn_status status;
-    int scan;
-    if (!PyArg_ParseTuple(args, "O&Op:open_fold", tarnpy_path, &path, &files, &scan))
-        return NULL;
-    fold_object *self = TARNPY_NEW(fold_object, state->fold_type);
-    if (self && tarnpy_strings_get(files, &shards) == 0) {
-        const char *name = PyBytes_AsString(path);
-        self->state = state;
-        o.shards = shards.items;
-        o.scan = scan;
-        TARNPY_UNLOCKED(status, tarn_fold_open(name, &o, &self->fold, &err));
-        if (status == TARN_OK) {
-            result = (PyObject *)self;
-            Py_INCREF(result);
-        } else {
-            tarnpy_raise(state, &err);
-        }
-        tarnpy_strings_free(&shards);
-    }
-    Py_XDECREF((PyObject *)self);
-    Py_DECREF(path);
     return result;
 }
 
 static PyMethodDef functions[] = {
     {"build_index", build_index, METH_VARARGS, build_doc},
-    {"open_fold", open_fold, METH_VARARGS, open_doc},
     {NULL, NULL, 0, NULL},
 };
 
-int tarnpy_add_fold(PyObject *module)
+int tarnpy_add_index(PyObject *module)
 {
     tarnpy_state *state = tarnpy_module_state(module);
-    if (tarnpy_add_type(module, &index_spec, &state->index_type) != 0 ||
-        tarnpy_add_type(module, &fold_spec, &state->fold_type) != 0)
-        return -1;
+    if (tarnpy_add_type(module, &index_spec, &state->index_type) != 0) return -1;
     return PyModule_AddFunctions(module, functions);
 }

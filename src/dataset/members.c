@@ -1,0 +1,152 @@
+/* Samples as they are stored: which members they have, where those are, and their bytes.
+ * In a fold members are the rows of a sample, so that a field may come twice; elsewhere
+ * they are the fields. */
+#include <stdlib.h>
+
+#include <tarn/members.h>
+
+#include "base/error.h"
+#include "dataset/dataset.h"
+#include "itar/fold_read.h"
+
+/* What is listed: as much as there is room for, and how much there is. */
+typedef struct list {
+    tarn_stored *out;
+    size_t room, count;
+} list;
+
+static void add(list *l, tarn_stored one)
+{
+    if (l->count < l->room) l->out[l->count] = one;
+    l->count++;
+}
+
+/* The first field with an id, or TARN__FIELD_NONE. */
+static uint32_t field_of(const tarn_dataset *d, uint32_t id)
+{
+    if (id < d->n_fields && d->ids[id] == id) return d->first[id];
+    for (uint32_t i = 0; i < d->n_fields; i++)
+        if (d->ids[i] == id) return i;
+    return TARN__FIELD_NONE;
+}
+
+static tarn_status add_rows(tarn_dataset *d, tarn__fold *fold, uint64_t sample, list *l,
+                            tarn_error *err)
+{
+    uint64_t count = tarn__fold_n_rows(fold, sample), number;
+    for (uint64_t k = 0; k < count; k++) {
+        tarn_row row;
+        TARN_TRY(tarn__fold_row_at(fold, sample, k, &number, &row, err));
+        uint32_t field = field_of(d, row.field);
+        if (field == TARN__FIELD_NONE) continue;
+        add(l, (tarn_stored){.path = tarn__files_path(&d->source->files, row.shard),
+                             .offset = row.offset,
+                             .bytes = row.size,
+                             .row = number,
+                             .field = field,
+                             .shard = row.shard});
+    }
+    return TARN_OK;
+}
+
+/* A field that is made when it is asked for. */
+static tarn_status add_pseudo(tarn_dataset *d, uint64_t number, uint32_t field, list *l,
+                              tarn_error *err)
+{
+    tarn_stored one = {.offset = TARN_NO_OFFSET, .row = TARN_NO_ROW, .field = field};
+    tarn_view view;
+    tarn_place place;
+    TARN_TRY(tarn__dataset_place(d, number, &place, err));
+    TARN_TRY(tarn__pseudo(d, number, d->ids[field], &view, err));
+    one.shard = place.shard;
+    one.path = place.path;
+    one.bytes = view.size;
+    tarn_view_release(&view);
+    add(l, one);
+    return TARN_OK;
+}
+
+static tarn_status add_field(tarn_dataset *d, uint64_t number, uint32_t field, list *l,
+                             tarn_error *err)
+{
+    tarn__source *s = d->source;
+    tarn__item item;
+    tarn_error why;
+    uint64_t row = tarn__dataset_at(d, number);
+    tarn_status status = tarn__locate_field(&s, row, d->ids[field], &item, &why);
+    if (status == TARN_ERR_NO_FIELD) return TARN_OK;
+    if (status != TARN_OK) {
+        if (err) *err = why;
+        return status;
+    }
+    tarn_stored one = {.path = tarn__files_path(&s->files, item.spot.file),
+                       .offset = item.spot.offset,
+                       .row = TARN_NO_ROW,
+                       .field = field,
+                       .shard = item.spot.file};
+    if (one.offset != TARN_NO_OFFSET) one.offset -= item.spot.head;
+    TARN_TRY(tarn__field_size(d->source, row, d->ids[field], &one.bytes, err));
+    add(l, one);
+    return TARN_OK;
+}
+
+static int by_place(const void *left, const void *right)
+{
+    const tarn_stored *a = left, *b = right;
+    if (a->shard != b->shard) return a->shard < b->shard ? -1 : 1;
+    if (a->offset != b->offset) return a->offset < b->offset ? -1 : 1;
+    return a->field < b->field ? -1 : a->field > b->field;
+}
+
+static tarn_status fill(tarn_dataset *d, uint64_t number, list *l, tarn_error *err)
+{
+    tarn__fold *fold = tarn__source_fold(d->source);
+    if (fold) TARN_TRY(add_rows(d, fold, tarn__dataset_at(d, number), l, err));
+    for (uint32_t i = 0; i < d->n_fields; i++) {
+        if (d->first[i] != i) continue;
+        if (tarn__is_pseudo(d->ids[i]))
+            TARN_TRY(add_pseudo(d, number, i, l, err));
+        else if (!fold)
+            TARN_TRY(add_field(d, number, i, l, err));
+    }
+    if (!fold && l->count > 1 && l->count <= l->room)
+        qsort(l->out, l->count, sizeof *l->out, by_place);
+    return TARN_OK;
+}
+
+tarn_status tarn_dataset_members(tarn_dataset *d, uint64_t sample, tarn_stored *out,
+                                 size_t room, size_t *out_count, tarn_error *err)
+{
+    TARN__NEED(err, "dataset", d);
+    TARN__NEED(err, "out", out || !room);
+    TARN__NEED(err, "out_count", out_count);
+    list l = {out, room, 0};
+    TARN_TRY(tarn__resolve(&d, &sample, err));
+    TARN_TRY(fill(d, sample, &l, err));
+    *out_count = l.count;
+    return TARN_OK;
+}
+
+tarn_status tarn__members_get(tarn_dataset *d, uint64_t sample, tarn__members *out,
+                              tarn_error *err)
+{
+    for (;;) {
+        TARN_TRY(
+            tarn_dataset_members(d, sample, out->items, out->capacity, &out->count, err));
+        if (out->count <= out->capacity) return TARN_OK;
+        free(out->items);
+        out->capacity = 2 * out->count;
+        out->items = malloc(out->capacity * sizeof *out->items);
+        if (out->items) continue;
+        out->capacity = 0;
+        return tarn__fail_memory(err);
+    }
+}
+
+tarn_status tarn__member_view(tarn_dataset *d, uint64_t sample, const tarn_stored *member,
+                              tarn_view *out, tarn_error *err)
+{
+    if (member->row == TARN_NO_ROW)
+        return tarn_dataset_get(d, sample, member->field, out, err);
+    return tarn__fold_view(tarn__source_fold(d->source), member->row, true, out, err);
+}
