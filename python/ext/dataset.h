@@ -115,7 +115,7 @@ PyObject *tarnpy_handle_resume(PyObject *self, PyObject *text);
 /* --- index.c ------------------------------------------------------------------------ */
 
 PyObject *tarnpy_handle_index(PyObject *self, PyObject *unused);
-/* The rows of the samples with these keys; those that are not there are left out. */
+/* The rows of the samples with these keys; skips missing keys. */
 PyObject *tarnpy_handle_rows(PyObject *self, PyObject *keys);
 
 /* --- filter.c, batch.c ---------------------------------------------------------------*/
