@@ -22,7 +22,7 @@ ENV = dict(os.environ, SOURCE_DATE_EPOCH="0")
 # Messages that a reader may get for a fold that is being made, replaced or indexed.
 ABSENT = re.compile("no shard|resume it|No such file|tarn index|no index|no .tar file here")
 # And for an array file, beside its journal.
-UNFINISHED = re.compile("was interrupted: verify with repair puts it right")
+UNFINISHED = re.compile("was interrupted: verify with repair fixes the file")
 # A lock that no process holds does not matter; the shards of a killed writer remain for resuming.
 WAITING = re.compile(r"\.tarn-lock$")
 

@@ -270,7 +270,7 @@ def packs_in_order(folder):
         result = checks.tarn("convert", path, to, "--order", "shuffle", "--seed", seed,
                              "--range", f"0:{max(records - 1, 1)}", "-q", ok=False)
         if result.returncode:
-            assert b"column runs is of a type whose rows cannot be" in result.stderr, result.stderr
+            assert b"column runs has a type whose rows cannot be" in result.stderr, result.stderr
             refused += 1
             continue
         rows = order_of(path, "--order", "shuffle", "--seed", seed)[:max(records - 1, 1)]

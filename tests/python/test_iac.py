@@ -235,7 +235,7 @@ def test_capsules_are_used_once(pack):
     options = (2, "none", 0, True, True, True)
     slides = _tarn.iac_rows(["text:slide_id"], ())
     writer = _tarn.iac_write("again.iac", None, slides, capsule, options)
-    with pytest.raises(ValueError, match="used before"):
+    with pytest.raises(ValueError, match="already consumed"):
         _tarn.iac_write("again.iac", None, table, capsule, options)
     writer.abandon()
     del capsule

@@ -269,7 +269,7 @@ def test_headers_are_written_up_to_the_last_byte_of_their_room(real, tmp_path, h
     for free in (room - 60, room):
         assert build(free) == theirs.read_bytes()
     before = mine.read_bytes()
-    with pytest.raises(tarn.LimitError, match="there is room for 65520"):
+    with pytest.raises(tarn.LimitError, match="the limit is 65520"):
         build(room + 1)
     assert mine.read_bytes() == before and sorted(os.listdir(tmp_path)) == ["mine.iac", "theirs.iac"]
 
@@ -357,7 +357,7 @@ def test_columns_named_like_spans_do_not_hinder_other_reading(real, tmp_path, co
         assert [pack.read(i).tolist() for i in range(2)] == rows
         assert pack.read_matrix([1, 0]).tolist() == rows[::-1]
     reader = tarn.iac.open(path, check=True)
-    with pytest.raises(tarn.FormatError, match="theirs.iac: .*is not of integers, or has nulls"):
+    with pytest.raises(tarn.FormatError, match="theirs.iac: .*does not hold integers, or has nulls"):
         reader.read_payload(1)
 
 

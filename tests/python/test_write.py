@@ -543,7 +543,7 @@ def test_invalid_targets_are_reported_at_once():
 
 @pytest.mark.parametrize("sample", [None, 5, [], "a"], ids=repr)
 def test_a_value_that_is_not_a_dict_is_not_a_sample(sample):
-    with tarn.TarWriter(io.BytesIO()) as out, pytest.raises(TypeError, match="a sample is a dict"):
+    with tarn.TarWriter(io.BytesIO()) as out, pytest.raises(TypeError, match="a sample must be a dict"):
         out.write(sample)
 
 

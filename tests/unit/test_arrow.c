@@ -267,7 +267,7 @@ static void messages_are_in_order(void **state)
     assert_true(err.message[0]);
     put_schema(&out, root_of(column("i", "n")));
     OK(tarn__buf_add(&out, "\xff\xff\xff\xff\0\0\0\0more", 12, &err));
-    refuse(&out, TARN_ERR_FORMAT, "4 bytes behind the end");
+    refuse(&out, TARN_ERR_FORMAT, "4 bytes after the end");
     tarn__buf_reset(&out);
 }
 
@@ -315,7 +315,7 @@ static void columns_of_a_batch_must_fit_it(void **state)
         {{2, 3}, 1, {0, 1, 0, 8}, 2, "length or number of nulls"},
         {{2, -1}, 1, {0, 1, 0, 8}, 2, "length or number of nulls"},
         {{-2, 0}, 1, {0, 0, 0, 8}, 2, "length or number of nulls"},
-        {{3, 0}, 1, {0, 0, 0, 12}, 2, "another number of rows"},
+        {{3, 0}, 1, {0, 0, 0, 12}, 2, "the number of rows differs"},
     };
     tarn__buf out;
     tarn__buf_init(&out, MOST);
@@ -404,7 +404,7 @@ static void compressed_buffers_are_what_they_say(void **state)
     put_packed(&out, 1, 0, 5, 5, old, sizeof old - 1);
     refuse(&out, TARN_ERR_FORMAT, "a compressed buffer is damaged");
     put_packed(&out, 2, 0, 5, 5, packed[0], sizes[0]);
-    refuse(&out, TARN_ERR_UNSUPPORTED, "body compression number 2");
+    refuse(&out, TARN_ERR_UNSUPPORTED, "body compression 2 is not supported");
     tarn__buf_reset(&out);
 }
 
@@ -488,7 +488,7 @@ static void dictionaries_may_be_replaced_but_not_added_to(void **state)
     assert_shows(&out, "\"bb\" \"a\" \"bb\" \"c\" \"dd\"");
     others.delta = true;
     put_dictionary(&out, 0, &others);
-    refuse(&out, TARN_ERR_UNSUPPORTED, "column n: a dictionary that is added to");
+    refuse(&out, TARN_ERR_UNSUPPORTED, "column n: delta dictionaries are not supported");
     put_dictionary_schema(&out, "c");
     put_dictionary(&out, 5, &others);
     refuse(&out, TARN_ERR_FORMAT, "a dictionary that no column uses");
@@ -496,7 +496,7 @@ static void dictionaries_may_be_replaced_but_not_added_to(void **state)
     others.packed = true;
     others.codec = 7;
     put_dictionary(&out, 0, &others);
-    refuse(&out, TARN_ERR_UNSUPPORTED, "body compression number 7");
+    refuse(&out, TARN_ERR_UNSUPPORTED, "body compression 7 is not supported");
     put_dictionary_schema(&out, "c");
     others.packed = false;
     others.n_buffers = 2;
@@ -558,7 +558,7 @@ static void nulls_have_no_index(void **state)
     put_dictionary_schema(&out, "c");
     put_dictionary(&out, 0, &texts);
     put_batch(&out, &b);
-    assert_invalid(&out, "its index is outside its dictionary");
+    assert_invalid(&out, "its index is outside the dictionary");
     tarn__buf_reset(&out);
 }
 
@@ -600,13 +600,13 @@ static void run_ends_grow_and_reach_the_last_row(void **state)
         put_runs(&out, formats[i], 1, 3, false);
         assert_shows(&out, "7 9 9");
         put_runs(&out, formats[i], 3, 3, false);
-        assert_invalid(&out, "run ends must grow");
+        assert_invalid(&out, "the run ends do not increase");
         put_runs(&out, formats[i], -1, 3, false);
-        assert_invalid(&out, "run ends must grow");
+        assert_invalid(&out, "the run ends do not increase");
         put_runs(&out, formats[i], 1, 2, false);
         assert_invalid(&out, "no run reaches it");
         put_runs(&out, formats[i], 1, 3, true);
-        assert_invalid(&out, "its runs have nulls, or too few values");
+        assert_invalid(&out, "the runs have nulls, or too few values");
     }
     tarn__buf_reset(&out);
 }

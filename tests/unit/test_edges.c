@@ -62,7 +62,7 @@ static void missing_arrays_and_rows_are_reported(void **state)
               tarn_gnz_read(g, x, 5, 2, out, sizeof out, &err));
         FAILS(TARN_ERR_NO_SAMPLE, "no rows",
               tarn_gnz_read(g, x, UINT64_MAX, 2, out, sizeof out, &err));
-        FAILS(TARN_ERR_LIMIT, "take 24 bytes", tarn_gnz_read(g, x, 1, 2, out, 23, &err));
+        FAILS(TARN_ERR_LIMIT, "need 24 bytes", tarn_gnz_read(g, x, 1, 2, out, 23, &err));
         OK(tarn_gnz_read(g, empty, 0, 0, out, 0, &err));
         FAILS(TARN_ERR_NO_SAMPLE, "no rows", tarn__gnz_view_row(g, x, 6, &row, &err));
         FAILS(TARN_ERR_NO_SAMPLE, "no rows", tarn__gnz_view_row(g, empty, 0, &row, &err));
@@ -140,11 +140,11 @@ static void missing_records_and_columns_are_reported(void **state)
     uint64_t row, wrong[] = {0, 2};
     make_pack(path, NULL);
     OK(tarn_iac_open(path, NULL, &pack, &err));
-    FAILS(TARN_ERR_NO_SAMPLE, "no record 2; the pack has 2",
+    FAILS(TARN_ERR_NO_SAMPLE, "no record 2; the file has 2 records",
           tarn_iac_view(pack, 2, false, &view, &err));
     FAILS(TARN_ERR_NO_SAMPLE, "no record",
           tarn_iac_locate(pack, UINT64_MAX, &span, &err));
-    FAILS(TARN_ERR_LIMIT, "record 1 has 6 bytes, the buffer 5",
+    FAILS(TARN_ERR_LIMIT, "record 1 has 6 bytes, but the buffer has 5",
           tarn__iac_copy(pack, 1, bytes, 5, &err));
     OK(tarn__iac_copy(pack, 1, bytes, 6, &err));
     assert_memory_equal(bytes, "second", 6);

@@ -163,13 +163,13 @@ static void palettes_and_transparency_that_do_not_fit_are_refused(void **state)
         {TARN__PNG_PALETTE, 0, "PLTE", 4, "1 to 256 entries"},
         {TARN__PNG_PALETTE, 0, "PLTE", 771, "1 to 256 entries"},
         {TARN__PNG_PALETTE, 6, "PLTE", 6, "a second palette"},
-        {TARN__PNG_PALETTE, 0, "tRNS", 1, "behind the palette"},
+        {TARN__PNG_PALETTE, 0, "tRNS", 1, "after the palette"},
         {TARN__PNG_PALETTE, 6, "tRNS", 0, "1 to 256 bytes"},
         {TARN__PNG_PALETTE, 768, "tRNS", 257, "1 to 256 bytes"},
-        {TARN__PNG_GREY, 0, "tRNS", 3, "right size"},
-        {TARN__PNG_RGB, 0, "tRNS", 2, "right size"},
+        {TARN__PNG_GREY, 0, "tRNS", 3, "wrong size"},
+        {TARN__PNG_RGB, 0, "tRNS", 2, "wrong size"},
         {TARN__PNG_RGB, 0, "fRST", 0, NULL}, /* an unknown chunk that may be skipped */
-        {TARN__PNG_RGB, 0, "FRST", 0, "does not belong before the pixels"},
+        {TARN__PNG_RGB, 0, "FRST", 0, "not allowed before the pixels"},
     };
     tarn_bytes png = TARN_BYTES_INIT;
     for (size_t i = 0; i < COUNT(cases); i++) {
@@ -220,7 +220,7 @@ static void pixels_must_be_in_one_piece(void **state)
         add_chunk(&png, "IDAT", packed + 5, (uint32_t)size - 5);
         add_chunk(&png, "IEND", "", 0);
         if (between)
-            refuse("png", &png, TARN_ERR_FORMAT, "pixels that are not in one piece");
+            refuse("png", &png, TARN_ERR_FORMAT, "the IDAT chunks are not consecutive");
         else
             assert_pixels(&png, 3, "abc", 3);
     }
@@ -240,7 +240,7 @@ static void sizes_that_do_not_fit_64_bits_are_refused(void **state)
         end_png(&bytes, "\0abcd", 5);
         OK(tarn__png_head(png, bytes.data, bytes.size, &info, &err));
         assert_int_equal(info.width, 0x7fffffff);
-        FAILS(TARN_ERR_TRUNCATED, "cannot be the 2147483647 x 2147483647",
+        FAILS(TARN_ERR_TRUNCATED, "cannot expand to the 2147483647 x 2147483647",
               tarn__png_into(png, &to, UINT64_MAX, &err));
         tarn__png_free(png);
     }
@@ -330,9 +330,9 @@ static void labels_come_back_and_must_fit(void **state)
     FAILS(TARN_ERR_UNSUPPORTED, "label 16777216 does not fit into the 24 bits",
           encode("seg24", &large, &out));
     OK(encode("seg32", &large, &out));
-    FAILS(TARN_ERR_UNSUPPORTED, "wider or higher than 2^31",
+    FAILS(TARN_ERR_UNSUPPORTED, "a side is longer than 2^31",
           encode("seg32", &tower, &out));
-    FAILS(TARN_ERR_UNSUPPORTED, "wider or higher than 2^31",
+    FAILS(TARN_ERR_UNSUPPORTED, "a side is longer than 2^31",
           encode("seg32", &strip, &out));
     tarn_bytes_release(&out);
 }
@@ -400,18 +400,18 @@ static void tenbins_are_taken_or_refused_by_their_headers(void **state)
     }
     out.size = 0;
     add_ten(&out, "c8", 1, data, 8);
-    refuse("ten", &out, TARN_ERR_FORMAT, "an element type of no tenbin");
+    refuse("ten", &out, TARN_ERR_FORMAT, "the element type is not supported by tenbin");
     out.size = 0;
     add_ten(&out, "i2", 5, data, 8);
-    refuse("ten", &out, TARN_ERR_FORMAT, "a shape that does not fit its data");
+    refuse("ten", &out, TARN_ERR_FORMAT, "the shape does not match the data");
     out.size = 0;
     add_ten(&out, "q9", 1, data, 8);
     assert_int_not_equal(decode("ten", &out, &value), TARN_OK);
     out.size = 0;
     add_ten_chunk(&out, data, 16);
-    refuse("ten", &out, TARN_ERR_FORMAT, "a short array header");
+    refuse("ten", &out, TARN_ERR_FORMAT, "the array header is too short");
     tarn__put64(out.data + 8, UINT64_MAX - 3);
-    refuse("ten", &out, TARN_ERR_FORMAT, "a chunk runs past the end");
+    refuse("ten", &out, TARN_ERR_FORMAT, "the chunk ends after the data");
     tarn_bytes_release(&out);
 }
 
@@ -450,9 +450,9 @@ static void arrays_that_tenbin_cannot_say_are_refused(void **state)
         unsigned ndim;
         const char *part;
     } cases[] = {
-        {'<', 'c', 8, 1, "no elements of type"},
-        {'|', 'b', 1, 1, "no elements of type"},
-        {'<', 'u', 4, 1, "no elements of type"},
+        {'<', 'c', 8, 1, "does not support elements of type"},
+        {'|', 'b', 1, 1, "does not support elements of type"},
+        {'<', 'u', 4, 1, "does not support elements of type"},
         {'<', 'i', 4, 10, "at most 9"},
         {'<', 'u', 8, 9, NULL},
         {'<', 'u', 2, 1, NULL},
@@ -534,7 +534,7 @@ static void npy_headers_are_read_to_the_letter(void **state)
     assert_int_equal(value.arrays->strides[2], 12);
     tarn_value_release(&value);
     add_npy(&out, "{'descr': '<i4', 'fortran_order': False, 'shape': (3", 0);
-    refuse("npy", &out, TARN_ERR_FORMAT, "a shape of one length without a comma");
+    refuse("npy", &out, TARN_ERR_FORMAT, "shape of one length without a comma");
     add_npy(&out, "{'descr': '<i4', 'fortran_order': False, 'shape': (3,", 0);
     refuse("npy", &out, TARN_ERR_FORMAT, "expected a length");
     add_npy(&out, "{'descr': '<i4', 'fortran_order': False, 'shape': (2L, 1L)}", 8);
@@ -574,7 +574,7 @@ static void names_in_an_npz_are_those_of_npy_files(void **state)
     (void)state;
     tarn_bytes npz = TARN_BYTES_INIT;
     tarn_value value = TARN_VALUE_INIT;
-    static const char *const part = "no .npy, or whose name is not UTF-8";
+    static const char *const part = "not an .npy, or whose name is not UTF-8";
     make_npz(&npz, "weight");
     OK(decode("npz", &npz, &value));
     assert_string_equal(value.names[0], "weight");
@@ -608,7 +608,7 @@ static void an_npz_has_no_name_twice(void **state)
     tarn_value value = value_arrays(a, names, 2);
     OK(encode("npz", &value, &npz));
     rename_npz(&npz, "two.npy", "one.npy");
-    refuse("npz", &npz, TARN_ERR_FORMAT, "two members have one name");
+    refuse("npz", &npz, TARN_ERR_FORMAT, "two members have the same name");
     tarn_bytes_release(&npz);
 }
 
@@ -650,7 +650,7 @@ static void an_npz_cannot_have_too_many_arrays_or_too_long_names(void **state)
         arrays[i] = array_of("", '|', 'u', 1, 1, (const uint64_t[]){0});
     }
     tarn_value value = value_arrays(arrays, names, most + 1);
-    FAILS(TARN_ERR_LIMIT, "65535 arrays in an npz; at most 65534 can be",
+    FAILS(TARN_ERR_LIMIT, "65535 arrays in an npz; the limit is 65534",
           encode("npz", &value, &npz));
     memset(name, 'n', 65535);
     name[65532] = '\0';

@@ -356,7 +356,7 @@ static void new_headers_in_journals_are_checked(void **state)
         {EMPTY, sizeof EMPTY - 1, 7, 0, TARN_ERR_FORMAT, "longer than the journal"},
         {EMPTY, 57, 64, 0, TARN_ERR_FORMAT, "longer than the journal"},
         {"[]", 2, 64, 0, TARN_ERR_FORMAT, "not a JSON object"},
-        {EMPTY, sizeof EMPTY - 1, 64, UINT64_C(1) << 63, TARN_ERR_IO, "cannot cut off"},
+        {EMPTY, sizeof EMPTY - 1, 64, UINT64_C(1) << 63, TARN_ERR_IO, "cannot truncate"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         write_file(path, bytes, size);
@@ -414,7 +414,7 @@ static void a_damaged_header_with_a_journal_says_what_to_do(void **state)
     FAILS(TARN_ERR_FORMAT, "JSON", tarn_gnz_open(path, NULL, &g, &err));
     assert_null(strstr(err.message, "repair"));
     OK(tarn__gnz_journal_write(path, head, head, sizeof head, 0, &err));
-    FAILS(TARN_ERR_FORMAT, "verify with repair puts it right",
+    FAILS(TARN_ERR_FORMAT, "verify with repair fixes the file",
           tarn_gnz_open(path, NULL, &g, &err));
     assert_int_equal(tarn_gnz_open(path, NULL, &g, NULL), TARN_ERR_FORMAT);
     assert_null(g);
@@ -449,7 +449,7 @@ static void where_no_journal_can_exist_there_is_none(void **state)
     for (size_t i = 0; i < 4980; i++)
         deep[i] = i % 2 ? '/' : '.';
     snprintf(deep + 4980, 20, "x.gnz");
-    FAILS(TARN_ERR_IO, "cannot tell whether there is a journal",
+    FAILS(TARN_ERR_IO, "cannot check for a journal",
           tarn__gnz_journal_find(deep, &there, &err));
     free(deep);
 }

@@ -169,7 +169,7 @@ static void full_disk_is_known_at_the_beginning(void **state)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
     tarn_status status = tarn_gnz_writer_begin(w, &err);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
-    FAILS(TARN_ERR_IO, "cannot take", status);
+    FAILS(TARN_ERR_IO, "cannot reserve", status);
     FAILS(TARN_ERR_USAGE, "earlier write failed", tarn_gnz_writer_finish(w, &err));
     assert_false(exists(path));
     assert_int_equal(count_files("full.gnz"), 0);
@@ -264,12 +264,14 @@ static void wrong_calls_are_reported(void **state)
     FAILS(TARN_ERR_USAGE, "not begun", tarn_gnz_writer_fill(w, "a", NULL, &array, &err));
     OK(tarn_gnz_writer_reserve(w, "b", u4, 1, (const uint64_t[]){6}, 0, &err));
     OK(tarn_gnz_writer_begin(w, &err));
-    FAILS(TARN_ERR_USAGE, "is begun", tarn_gnz_writer_add(w, "c", &array, NULL, &err));
-    FAILS(TARN_ERR_USAGE, "complete", tarn_gnz_writer_fill(w, "a", NULL, &array, &err));
+    FAILS(TARN_ERR_USAGE, "was begun", tarn_gnz_writer_add(w, "c", &array, NULL, &err));
+    FAILS(TARN_ERR_USAGE, "added with its values",
+          tarn_gnz_writer_fill(w, "a", NULL, &array, &err));
     FAILS(TARN_ERR_NO_FIELD, "no array \"z\"",
           tarn_gnz_writer_fill(w, "z", NULL, &array, &err));
     OK(tarn_gnz_writer_fill(w, "b", NULL, &array, &err));
-    FAILS(TARN_ERR_LIMIT, "too many", tarn_gnz_writer_fill(w, "b", NULL, &array, &err));
+    FAILS(TARN_ERR_LIMIT, "more do not fit",
+          tarn_gnz_writer_fill(w, "b", NULL, &array, &err));
     tarn_gnz_writer_abandon(w);
     assert_int_equal(count_files("w.gnz"), 0);
 }

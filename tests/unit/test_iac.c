@@ -264,13 +264,13 @@ static void codecs_give_back_what_they_got(void **state)
                     TARN_ERR_LIMIT, "expands to more",
                     tarn_iac_decode(c, packed.data, packed.size, len - 1, &plain, &err));
             if (k > 0)
-                FAILS(TARN_ERR_FORMAT, "not whole",
+                FAILS(TARN_ERR_FORMAT, "not complete",
                       tarn_iac_decode(c, packed.data, packed.size - 1, 1 << 20, &plain,
                                       &err));
             tarn_view_release(&packed);
         }
     tarn_view view;
-    FAILS(TARN_ERR_UNSUPPORTED, "as they are",
+    FAILS(TARN_ERR_UNSUPPORTED, "read the stored bytes",
           tarn_iac_decode("jpeg", "x", 1, 10, &view, &err));
     FAILS(TARN_ERR_USAGE, "level", tarn_iac_encode("gzip", 77, "x", 1, &view, &err));
 }

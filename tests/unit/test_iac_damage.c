@@ -133,19 +133,21 @@ static void false_headers_are_refused(void **state)
 {
     (void)state;
     static const char *const edits[][3] = {
-        {"\"version\": 2", "\"version\": 1", "version is not the magic's"},
+        {"\"version\": 2", "\"version\": 1", "version does not match the magic bytes"},
         {"\"format\": \"IatroCache\"", "\"format\": \"x\"", "format is not"},
         {"\"header_bytes\": 65536", "\"header_bytes\": 4096", "header_bytes"},
         {"\"num_records\": 50", "\"num_records\": 51", "says 51 records"},
         {"\"num_slides\": 1", "\"num_slides\": 2", "says 2 slides"},
         {"\"num_records\": 50", "\"num_records\": 18446744073709551615", "not a number"},
-        {"\"num_records\": 50", "\"num_records\": 99999999999", "more than the file"},
+        {"\"num_records\": 50", "\"num_records\": 99999999999",
+         "larger than the number of bytes in the file"},
         {"\"num_records\": 50", "\"num_records\": \"50\"", "not a number"},
         {"\"num_records\": 50", "\"x\": 50", "num_records is missing"},
         {"\"slide_table_offset\": 65536", "\"slide_table_offset\": 65544", "not 65536"},
         {"\"data_length\": ", "\"data_length\": 9", "the file ends here"},
-        {"\"data_offset\": ", "\"data_offset\": 1", "not right behind"},
-        {"\"index_table_offset\": ", "\"index_table_offset\": 1", "not right behind"},
+        {"\"data_offset\": ", "\"data_offset\": 1", "not where the index table ends"},
+        {"\"index_table_offset\": ", "\"index_table_offset\": 1",
+         "not where the slide table ends"},
         {"{", "[", ""}};
     const char *path = scratch_path("forged.iac");
     size_t size;

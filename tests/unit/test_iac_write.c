@@ -110,7 +110,7 @@ static void wrong_input_leaves_nothing(void **state)
     refused("2 payloads for the 3 rows", NULL, 3, 2);
     refused("more payloads than the 3 rows", NULL, 3, 4);
     o.version = 3;
-    refused("pack version 3", &o, 1, 1);
+    refused("IAC version 3", &o, 1, 1);
     o.version = 2;
     o.header = "[]";
     refused("not a JSON object", &o, 1, 1);
@@ -120,7 +120,7 @@ static void wrong_input_leaves_nothing(void **state)
     memset(large + 6, 'x', 69000);
     memcpy(large + 69006, "\"}", 3);
     o.header = large;
-    refused("there is room for 65520", &o, 1, 1);
+    refused("the limit is 65520", &o, 1, 1);
     free(large);
     char command[512];
     snprintf(command, sizeof command, "ls -A '%s' | grep refused", scratch());

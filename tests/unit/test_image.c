@@ -173,7 +173,7 @@ static void decoding_fills_the_callers_memory_and_no_more(void **state)
             s.height = 21;
             s.channels = channels;
             memset(out, 0xa5, size + 5);
-            FAILS(TARN_ERR_LIMIT, "no room",
+            FAILS(TARN_ERR_LIMIT, "the buffer has",
                   tarn_image_run(decoder, &s, file.data, file.size, (tarn_image_draw){0},
                                  out, size - 1, &err));
             assert_int_equal(out[0], 0xa5);
@@ -239,7 +239,7 @@ static void limits_hold_before_memory_is_taken(void **state)
     FAILS(TARN_ERR_LIMIT, "max_size",
           image_decode(decoder, file.data, file.size, 0, NULL, &image, &err));
     assert_null(decoder->pixels.data);
-    FAILS(TARN_ERR_FORMAT, "no JPEG",
+    FAILS(TARN_ERR_FORMAT, "not a JPEG",
           image_decode(decoder, "", 0, 0, NULL, &image, &err));
     tarn_image_decoder_free(decoder);
     tarn_image_decoder_free(NULL);
@@ -469,7 +469,7 @@ static void an_image_of_the_right_size_needs_no_memory_of_the_decoder(void **sta
     assert_null(decoder->pixels.data);
     OK(image_decode(decoder, file.data, file.size, 0, NULL, &own, &err));
     assert_memory_equal(own.data, out, tarn__image_plan_size(plan));
-    FAILS(TARN_ERR_UNSUPPORTED, "64 x 47 pixels where 64 x 48",
+    FAILS(TARN_ERR_UNSUPPORTED, "64 x 47 pixels, but 64 x 48",
           tarn__image_run(decoder, plan, other.data, other.size, draw, out, &err));
     free(out);
     tarn__image_plan_free(plan);

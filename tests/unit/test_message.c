@@ -259,7 +259,8 @@ static void counts_past_the_end_are_refused(void **state)
     static const uint32_t values[] = {4000, 0x10000000, 0x80000000, 0xffffffff};
     for (size_t k = 0; k < COUNT(values); k++) {
         for (size_t i = 0; i < COUNT(vectors); i++)
-            refuse(&vectors[i], LENGTH, values[k], "has more items than the message");
+            refuse(&vectors[i], LENGTH, values[k],
+                   "has more items than fit into the message");
         for (size_t i = 0; i < COUNT(texts); i++)
             refuse(&texts[i], LENGTH, values[k], "does not end inside the message");
     }
@@ -352,7 +353,7 @@ static void tables_too_deep_or_too_many_are_refused(void **state)
     OK(check_nested(TARN_MAX_ARROW_DEPTH, 1));
     FAILS(TARN_ERR_LIMIT, "more than 72 deep", check_nested(80, 1));
     /* 2^40 fields in two kilobytes. */
-    FAILS(TARN_ERR_LIMIT, "than the message has bytes", check_nested(40, 2));
+    FAILS(TARN_ERR_LIMIT, "more tables than bytes", check_nested(40, 2));
 }
 
 /* --- In a file ---------------------------------------------------------------------- */

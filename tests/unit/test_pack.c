@@ -205,23 +205,23 @@ static void columns_of_spans_must_be_integers_without_nulls(void **state)
         {{.name = "offset", .format = "l", .values = numbers, .validity = one_null},
          {0},
          TARN_ERR_FORMAT,
-         "column offset of the index is not of integers, or has nulls"},
+         "column offset of the index does not hold integers, or has nulls"},
         {{.name = "offset", .format = "g", .values = reals},
          {0},
          TARN_ERR_FORMAT,
-         "column offset of the index is not of integers"},
+         "column offset of the index does not hold integers"},
         {{.name = "offset", .format = "tDs", .values = numbers},
          {0},
          TARN_ERR_FORMAT,
-         "column offset of the index is not of integers"},
+         "column offset of the index does not hold integers"},
         {{.name = "offset", .format = "c", .values = indices, .dictionary = true},
          {0},
          TARN_ERR_FORMAT,
-         "column offset of the index is not of integers"},
+         "column offset of the index does not hold integers"},
         {{.name = "offset", .format = "l", .values = numbers},
          {.name = "crc32", .format = "g", .values = reals},
          TARN_ERR_FORMAT,
-         "column crc32 of the index is not of integers"},
+         "column crc32 of the index does not hold integers"},
         {{.name = "offset", .format = "l", .values = numbers},
          {.name = "offset", .format = "l", .values = numbers},
          TARN_ERR_AMBIGUOUS,
@@ -281,7 +281,7 @@ static void a_checksum_that_is_not_an_integer_only_prevents_checks(void **state)
     OK(tarn_iac_read(pack, &row, 1, &batch, &err));
     tarn_iac_close(pack);
     pack = open_pack(path, false, true);
-    FAILS(TARN_ERR_FORMAT, "column crc32 of the index is not of integers",
+    FAILS(TARN_ERR_FORMAT, "column crc32 of the index does not hold integers",
           tarn_iac_read(pack, &row, 1, &batch, &err));
     tarn_iac_batch_reset(&batch);
     tarn_iac_close(pack);
@@ -447,7 +447,7 @@ static void unknown_codecs_are_reported(void **state)
     tarn_view view;
     make_pack(path, &p);
     OK(tarn_iac_open(path, NULL, &pack, &err));
-    FAILS(TARN_ERR_UNSUPPORTED, "codec squeeze is not decoded here",
+    FAILS(TARN_ERR_UNSUPPORTED, "codec squeeze cannot be decoded",
           tarn_iac_view(pack, 0, true, &view, &err));
     assert_record(pack, 0, "hello", 5);
     tarn_iac_close(pack);
@@ -582,10 +582,10 @@ static void views_stay_in_their_file(void **state)
         tarn_view_release(&view);
         OK(tarn__source_file_view(file, 10, 0, &view, &err));
         tarn_view_release(&view);
-        FAILS(TARN_ERR_TRUNCATED, "7 bytes should be here, but the file has 10",
+        FAILS(TARN_ERR_TRUNCATED, "expected 7 bytes here, but the file has 10",
               tarn__source_file_view(file, 4, 7, &view, &err));
         assert_int_equal(err.offset, 4);
-        FAILS(TARN_ERR_TRUNCATED, "should be here",
+        FAILS(TARN_ERR_TRUNCATED, "expected 2 bytes here",
               tarn__source_file_view(file, UINT64_MAX, 2, &view, &err));
         tarn__source_file_unref(file);
     }

@@ -314,17 +314,20 @@ static void text_pairs_are_taken_or_refused_by_their_manifest(void **state)
         {"{\"patient_id\": \"p\", \"docs\": []}", NULL},
         {"{\"docs\": [{" PLACED "}]}", NULL},
         {"{\"docs\": [{\"episode_index\": 7, " PLACED "}]}", NULL},
-        {"[]", "not one of documents"},
-        {"{\"docs\": {}}", "not one of documents"},
-        {"{\"docs\": [5]}", "a document is no object"},
-        {"{\"patient_id\": 5}", "a field is no text"},
-        {"{\"institution\": \"a\\u0000\"}", "a field is no text"},
-        {"{\"docs\": [{\"doc_id\": [], " PLACED "}]}", "a field is no text"},
-        {"{\"docs\": [{\"episode_index\": \"x\", " PLACED "}]}", "episode_index is no"},
-        {"{\"docs\": [{}]}", "a text has no place"},
-        {"{\"docs\": [{\"source_offset\": 0}]}", "a text has no place"},
-        {"{\"docs\": [{\"source_offset\": -1, \"source_length\": 1}]}", "no place"},
-        {"{\"docs\": [{\"source_offset\": 0, \"source_length\": 1.5}]}", "no place"},
+        {"[]", "not an object with a list of documents"},
+        {"{\"docs\": {}}", "not an object with a list of documents"},
+        {"{\"docs\": [5]}", "a document is not an object"},
+        {"{\"patient_id\": 5}", "a field is not a string"},
+        {"{\"institution\": \"a\\u0000\"}", "a field is not a string"},
+        {"{\"docs\": [{\"doc_id\": [], " PLACED "}]}", "a field is not a string"},
+        {"{\"docs\": [{\"episode_index\": \"x\", " PLACED "}]}", "episode_index is not"},
+        {"{\"docs\": [{}]}", "the offset or length of a text is missing"},
+        {"{\"docs\": [{\"source_offset\": 0}]}",
+         "the offset or length of a text is missing"},
+        {"{\"docs\": [{\"source_offset\": -1, \"source_length\": 1}]}",
+         "missing or invalid"},
+        {"{\"docs\": [{\"source_offset\": 0, \"source_length\": 1.5}]}",
+         "missing or invalid"},
         {"{\"docs\": [{\"source_offset\": 2, \"source_length\": 2}]}",
          "outside the record"},
         {"{", "JSON"},
@@ -352,7 +355,8 @@ static void text_pairs_are_taken_or_refused_by_their_manifest(void **state)
     tarn_textpair_patient who;
     pair_pack(path, "{}", 2, "", 3);
     OK(tarn_iac_open(path, NULL, &pack, &err));
-    FAILS(TARN_ERR_FORMAT, "cut off", tarn_textpair_read(pack, 0, &who, &err));
+    FAILS(TARN_ERR_FORMAT, "the manifest is truncated",
+          tarn_textpair_read(pack, 0, &who, &err));
     FAILS(TARN_ERR_NO_SAMPLE, "1", tarn_textpair_read(pack, 1, &who, &err));
     tarn_iac_close(pack);
     free((char *)(uintptr_t)path);
@@ -386,7 +390,7 @@ static void fields_of_documents_are_texts(void **state)
                     assert_string_equal(found[k], k == i ? "five" : "");
                 tarn_textpair_reset(&who);
             } else {
-                FAILS(TARN_ERR_FORMAT, "a field is no text", got);
+                FAILS(TARN_ERR_FORMAT, "a field is not a string", got);
             }
             tarn_iac_close(pack);
         }
@@ -431,7 +435,7 @@ static void texts_that_are_not_utf8_are_not_packed(void **state)
             .doc_id = "d", .source_text = "s", .compressed_text = "c"};
         tarn_textpair_patient who = {.patient_id = "p", .docs = &doc, .count = 1};
         *(which ? &doc.compressed_text : &doc.source_text) = "\xff";
-        FAILS(TARN_ERR_USAGE, "a document's text is not UTF-8",
+        FAILS(TARN_ERR_USAGE, "the text of a document is not UTF-8",
               tarn_textpair_build(path, &who, 1, NULL, &err));
         tarn_textpair_options o = TARN_TEXTPAIR_OPTIONS_INIT;
         o.size = 1;
