@@ -114,7 +114,7 @@ def keys_twice():
     refused = convert(texts[:2], "write")
     if not refused[0].startswith('!format 13 JSON: duplicate key "a"'):
         return refused[0]
-    return None if refused[1].startswith('!format 24 JSON: key "x"') else refused[1]
+    return None if refused[1].startswith('!format 24 JSON: duplicate key "x"') else refused[1]
 
 
 def refused():
