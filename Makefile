@@ -1,4 +1,4 @@
-# The front door. Every target does its own set-up, so each works as the first command.
+# Every target does its own set-up, so each works as the first command.
 #
 #   make          the tool, at build/tarn
 #   make demo     a tour: pictures drawn, packed, trained on, a run killed and resumed, a bit flipped
@@ -6,22 +6,22 @@
 #                 Python suites, format and words
 #   make check-unit T=order       one unit program; T=order/NAME runs one test in it (* and ? match)
 #   make check-cli T=index        one script of tests/cli
-#   make check-python T=loader    one file of tests/python; T=loader/NAME: the tests named so
+#   make check-python T=loader    one file of tests/python; T=loader/NAME: tests with NAME in their names
 #   make test     all tests: plain and with sanitizers
-#   make test-peers  how it works with jax, ray, transformers and grain (large downloads)
-#   make bench    everything next to its peers, small: about a quarter of an hour, docs/benchmarks
-#   make bench-full  the same at size, then indexing, writing and Python by parts: hours, 40 GB under
-#                 bench/data; what else is in bench/ is run by hand
+#   make test-peers  tests with jax, ray, transformers and grain (large downloads)
+#   make bench    compares tarn with its peers on small data, for docs/benchmarks: about 15 minutes
+#   make bench-full  the same on large data, then indexing, writing and Python separately: hours, 40 GB
+#                 in bench/data; run the other programs of bench/ by hand
 #   make fuzz     every fuzz target, 10 to 50 million runs each (FUZZ_RUNS, FUZZ_SECONDS)
 #   make damage   every way to damage a file of each format
-#   make disagree 20,000 generated archives against GNU tar, bsdtar and Python's tarfile
-#   make hostile  files, names and servers that mean harm: what they cost, and what they get
+#   make disagree 20,000 generated archives, compared with GNU tar, bsdtar and Python's tarfile
+#   make hostile  hostile files, names and servers: what they cost, and what they can reach
 #   make coverage lines and branches that the tests reach
 #   make lint     clang-tidy and cppcheck
 #   make valgrind unit tests under memcheck
 #   make faults   failing memory, system calls, kills, power, threads, processes: in full
 #   make soak     a loader over a failing disk for SOAK_MINUTES (default 30)
-#   make check-clang    a plain build by clang, and the unit tests
+#   make check-clang    a plain build with clang, and the unit tests
 #   make check-arm64    a build for arm64, and the unit tests under qemu
 #   make check-debian   the wheel, built and used in roots of Debian 12, 13 and sid, with Python 3.11,
 #                 3.13 and 3.14 (RELEASES="bookworm trixie sid"; minutes each, needs root)
@@ -50,7 +50,7 @@ setup-docs:
 setup-bench:
 	@scripts/setup.sh build test bench
 
-# The packages come while the library is built.
+# The demo's packages are installed while the library is built.
 demo: setup-build
 	@echo "building; this takes a minute or two the first time"
 	@scripts/setup.sh demo & $(MAKE) --no-print-directory all NINJA_FLAGS=--quiet && \

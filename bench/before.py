@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Two checkouts side by side: is anything slower than it was?
+"""Compares two checkouts: is anything slower than before?
 
   before.py BASE [--rounds N] [--only dataset|order|python]
 
-BASE is another checkout of tarn, built as this one is (`make`, a release build in its folder build).
+BASE is another checkout of tarn, built like this one (`make`, a release build in its folder build).
 Runs the rows of dataset.py, order.py and python.py that measure tarn, each checkout with its own
 programs and package on the same data, in turns. Prints the median of each, in seconds, and the ratio:
 above 1 means slower than BASE. Rounds of one row are interleaved, so that a busy moment slows both.
@@ -28,7 +28,7 @@ COUNT = 10_000_000
 
 
 def compiled(checkout, scratch, name):
-    """A program of bench/ with the headers and the library of its own checkout."""
+    """A program of bench/, built with the headers and the library of its own checkout."""
     program = pathlib.Path(scratch) / f"{name}-{len(list(pathlib.Path(scratch).iterdir()))}"
     build = checkout / "build"
     subprocess.run(["cc", "-O2", "-D_GNU_SOURCE", f"-I{checkout}/include", f"-I{build}/include",
@@ -42,7 +42,7 @@ def output(*argv, **more):
 
 
 def race(title, sides, rounds):
-    """sides: two functions that give {row: seconds}. Prints a line for each row."""
+    """sides: two functions that return {row: seconds}. Prints a line for each row."""
     taken = [{}, {}]
     for turn in range(rounds):
         for side in ((0, 1), (1, 0))[turn % 2]:
@@ -66,7 +66,7 @@ def dataset_rows(checkouts, scratch, rounds):
                  ("filter", data / "d10f", "c"), ("filter", data / "d10f", "a", "b", "c"),
                  ("batch", data / "d1", "bin", 256)):
         race(f"dataset: {argv[1].name} {'+'.join(map(str, argv[2:] if argv[0] == 'filter' else ()))} ",
-             [side(p, *argv) for p in programs], max(3, rounds // 3))  # each is a median itself
+             [side(p, *argv) for p in programs], max(3, rounds // 3))  # each is already a median
 
 
 def order_rows(checkouts, scratch, rounds):

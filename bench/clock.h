@@ -1,4 +1,4 @@
-/* The clock of the benchmarks' programs, in seconds. */
+/* The clock of the benchmark programs, in seconds. */
 #ifndef TARN_BENCH_CLOCK_H
 #define TARN_BENCH_CLOCK_H
 

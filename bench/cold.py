@@ -1,18 +1,17 @@
 #!/usr/bin/env python3
-"""Samples that are not in memory: batches at random places, next to a loop of pread.
+"""Samples that are not in the page cache: batches at random positions, compared with a loop of pread.
 
-  ways    the bare ways of src/io/ranges.h and what they are compared with, cold and warm
-  random  tarn_dataset_read on cold folds: as it is, with cold, with prefetch, mapped
+  ways    the bare methods of src/io/ranges.h and what they are compared with, cold and warm
+  random  tarn_dataset_read on cold folds: by default, with cold, with prefetch, mapped
   order   the same for samples in the order of the file
-  warm    the same on folds in the page cache: what looking whether they are costs
+  warm    the same on folds in the page cache: the cost of checking whether they are
 
   cold.py [--build DIR] [--only ways,random,...] [--data DIR] [--rounds N] [--quick]
 
-Makes folds of 1, 10 and 100 KB members under DATA, 2 GB each, unless they are there (--quick:
-0.2 GB, to see that it works). Before each pass the shards are taken out of the page cache; the
-host of a virtual machine may still have them. Contestants take turns in one process, medians
-count, and ratios to the loop of pread are what to look at. The disk's own rate, by direct reads of
-4 MB one after the other, is printed first.
+Makes folds of 1, 10 and 100 KB members under DATA, 2 GB each, unless they exist (--quick: 0.2 GB, for a test). Before
+each pass the shards are taken out of the page cache; the host of a virtual machine may still have them. Contestants
+take turns in one process, medians count, and the ratios to the loop of pread matter. The disk's own rate, by direct
+reads of 4 MB in order, is printed first.
 """
 import argparse
 import mmap
@@ -38,7 +37,7 @@ WAYS_SOURCES = ["bench/cold_ways.c", "src/io/ranges.c", "src/io/uring.c", "src/i
 
 
 def make_fold(folder, size, samples, tarn):
-    """Equal members of one field, in four shards, and their index."""
+    """Creates equal members of one field in four shards, and their index."""
     if not folder.exists():
         part = folder.with_name(folder.name + ".part")
         part.mkdir(parents=True, exist_ok=True)
@@ -57,7 +56,7 @@ def make_fold(folder, size, samples, tarn):
 
 
 def disk_rate(path):
-    """GB/s of direct reads of 4 MB, one after the other."""
+    """GB/s of direct reads of 4 MB, in order."""
     buffer = mmap.mmap(-1, 4 << 20)
     fd = os.open(path, os.O_RDONLY | os.O_DIRECT)
     total, start = 0, time.perf_counter()
@@ -108,7 +107,7 @@ def main():
             name = f"cold{size // 1024}k" + ("-quick" if args.quick else "")
             folder, shards = make_fold(args.data / name, size, SIZES[size] // scale, lib / "tarn")
             measure.evict(shards)
-            print(f"\n{size // 1024} KB members; the disk gives {disk_rate(shards[0]):.1f} GB/s")
+            print(f"\n{size // 1024} KB members; the disk reads {disk_rate(shards[0]):.1f} GB/s")
             reads, warm_reads = READS[size] // scale, WARM_READS[size] // scale
             for batch in BATCHES:
                 what = f"{size // 1024} KB x {batch}"

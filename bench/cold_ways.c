@@ -1,10 +1,10 @@
-/* The bare ways of bench/cold.py: random ranges of files that are out of the page cache,
- * or in it, by each way of src/io/ranges.h and by what it is compared with. Contestants
- * take turns; each line of output is a name and ranges per second, the median of rounds.
+/* The bare methods of bench/cold.py: random ranges of files that are out of the page
+ * cache, or in it, by each method of src/io/ranges.h and by its baselines. Contestants
+ * take turns: each line of output is a name and ranges per second, the median of rounds.
  *
- *   cold_ways cold|warm WAYS SIZE BATCH READS ROUNDS FILE...
+ *     cold_ways cold|warm WAYS SIZE BATCH READS ROUNDS FILE...
  *
- * WAYS is all, or names with commas between them.
+ * WAYS is all, or names separated by commas.
  */
 #include <fcntl.h>
 #include <stdint.h>
@@ -35,7 +35,7 @@ typedef struct setting {
 } setting;
 
 static uint64_t state = 88172645463325252u;
-static uint64_t sum; /* so that nothing is optimised away */
+static uint64_t sum; /* keeps the compiler from removing the work */
 
 static uint64_t draw(uint64_t below)
 {
@@ -51,7 +51,7 @@ static void die(const char *what)
     exit(1);
 }
 
-/* What is mapped stays in the page cache, so it is unmapped first. */
+/* Mapped pages stay in the page cache, so files are unmapped first. */
 static void evict(setting *s)
 {
     for (unsigned i = 0; i < s->n_files; i++)
@@ -67,7 +67,7 @@ static int by_place(const void *a, const void *b)
     return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
-/* Members at random places, as tarn_dataset_read asks for them: sorted by place. */
+/* Members at random positions, in the order of tarn_dataset_read: sorted by offset. */
 static void choose(setting *s)
 {
     for (size_t i = 0; i < s->batch; i++) {
@@ -161,7 +161,7 @@ static bool is_resident(const setting *s, const tarn__ranges_piece *p)
     return resident & 1;
 }
 
-/* Asks about a few, then takes all in one way. */
+/* Checks a few pages, then reads all in one way. */
 static void by_probe(setting *s)
 {
     bool warm = true;
@@ -173,8 +173,8 @@ static void by_probe(setting *s)
         by_gather(s, TARN__RANGES_DIRECT);
 }
 
-/* Takes what is resident from the map, and the rest by ring: by mincore, and by reads
- * that must not wait. */
+/* Copies resident data from the map and reads the rest through the ring; residency by
+ * mincore, and by reads that must not wait. */
 static void by_each(setting *s, bool (*resident)(const setting *, tarn__ranges_piece *))
 {
     size_t n = 0, all = s->batch;

@@ -1,13 +1,13 @@
-/* Batches of a fold of equal members for bench/cold.py: what tarn_dataset_read
- * makes of data that is out of the page cache, next to a loop of pread over the same
- * payloads. Contestants take turns; each line of output is a name and samples per second:
+/* Batches of a fold of equal members for bench/cold.py: tarn_dataset_read on data that is
+ * out of the page cache, compared with a loop of pread over the same payloads.
+ * Contestants take turns; each line of output is a name and samples per second: the
  * median, slowest and fastest of the rounds.
  *
- *   cold_work random|sequential|warm DIR SIZE BATCH SAMPLES ROUNDS
+ *     cold_work random|sequential|warm DIR SIZE BATCH SAMPLES ROUNDS
  *
- * DIR has SHARDS shards as bench/cold.py writes them. Each round opens the dataset anew,
- * so that headers are compared as on first use; warm measures one that was read before,
- * by the time of the processor.
+ * DIR has SHARDS shards as bench/cold.py writes them. Each round opens the dataset again,
+ * so that headers are compared as on first use; warm measures the CPU time of a dataset
+ * that was read before.
  */
 #include <fcntl.h>
 #include <stdint.h>
@@ -19,7 +19,7 @@
 
 #include <tarn/tarn.h>
 
-enum { SHARDS = 4, MAX_ROUNDS = 99, AHEAD = 2 /* batches that are announced */ };
+enum { SHARDS = 4, MAX_ROUNDS = 99, AHEAD = 2 /* batches that are prefetched */ };
 
 typedef struct setting {
     const char *folder;
@@ -33,10 +33,10 @@ typedef struct setting {
     bool ahead;
 } setting;
 
-static uint64_t seen; /* so that nothing is optimised away */
+static uint64_t seen; /* keeps the compiler from removing the work */
 static tarn_error err;
 
-/* Of the process, where it waits for nothing and others would disturb it. */
+/* CPU time of the process, where it never waits and others would disturb it. */
 static clockid_t timer = CLOCK_MONOTONIC;
 
 static double now(void)
@@ -142,7 +142,7 @@ static double read_all(setting *s, const contestant *c)
     return (double)s->wanted / (now() - start);
 }
 
-/* Maps keep pages in the page cache, so the dataset is closed before they go. */
+/* Maps keep pages in the page cache, so the dataset is closed before they are evicted. */
 static double once(setting *s, const contestant *c, bool sequential)
 {
     uint64_t first = draw(s->count - s->wanted);

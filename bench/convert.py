@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What convert, split and merge cost, next to writing the same samples from memory and to copying
-the shards.
+"""The cost of convert, split and merge, compared with writing the same samples from memory and with
+copying the shards.
 
   convert.py [--build DIR] [--samples N] [--bytes N]
 
 DIR is a build folder with libtarn.so (default build). Nothing waits for the disk. Medians of
-five, contestants in turns; peak memory is of one more run each. Mapped shards count as memory.
+five, contestants in turns; peak memory is from one extra run each. Mapped shards count as memory.
 """
 import argparse
 import functools

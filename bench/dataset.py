@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Datasets over folds of ten million rows: opening next to mapping the index and adding it up,
-selecting by fields next to NumPy, and random pieces in one call next to memcpy of the same.
+"""Datasets over folds of ten million rows: opening, compared with mapping the index and summing it;
+selecting by fields, compared with NumPy; and random fields in one call, compared with memcpy.
 
   dataset.py [--build DIR] [--only open,filter,batch]
 
 DIR is a build folder with libtarn.so and the tool (default build). Uses d1, d10m and d10f of
-make_data.py, which are made and indexed if they are not there (5 GB each for the large ones).
-NumPy is the .venv's that scripts/setup.sh makes for the tests. Medians, contestants in turns, in
+make_data.py, which are made and indexed if they do not exist (5 GB each for the large ones).
+NumPy comes from the .venv that scripts/setup.sh makes for the tests. Medians, contestants in turns, in
 one process each; everything is in the page cache.
 """
 import argparse
@@ -20,7 +20,7 @@ import make_data
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PYTHON = ROOT / ".venv/bin/python"
 
-# What a NumPy user would write: group rows by key, count the wanted ones, keep full groups.
+# A NumPy user's version: group rows by key, count the wanted ones, keep full groups.
 NUMPY = """
 import statistics, sys, time
 import numpy as np
@@ -58,13 +58,13 @@ def build_work(build, scratch):
 
 
 def figures(*argv):
-    """The lines of a program: {name: number}."""
+    """The output lines of a program: {name: number}."""
     done = subprocess.run([str(a) for a in argv], check=True, stdout=subprocess.PIPE, text=True)
     return {name: float(value) for name, value in map(str.split, done.stdout.splitlines())}
 
 
 def indexed(name, build):
-    """A data set with its index, all of the index in the page cache."""
+    """A data set with its index, with the whole index in the page cache."""
     data = make_data.make(name)
     index = data.folder / "train.taridx"
     if not index.exists():
@@ -86,7 +86,7 @@ def bench_open(work, build):
     for name in "d10m", "d10f":
         folder, index = indexed(name, build)
         got = figures(work, "open", folder, index)
-        show(f"open {name}, next to map + sum", seconds(got["open"]), seconds(got["map+sum"]),
+        show(f"open {name}, compared with map + sum", seconds(got["open"]), seconds(got["map+sum"]),
              got["open"] / got["map+sum"], "at most 2")
 
 
@@ -97,9 +97,9 @@ def bench_filter(work, build):
         theirs = figures(PYTHON, "-c", NUMPY, index, *fields)
         assert ours["kept"] == theirs["kept"], (ours, theirs)
         words = "+".join(fields)
-        show(f"filter d10f by {words}, next to NumPy", seconds(ours["filter"]),
+        show(f"filter d10f by {words}, compared with NumPy", seconds(ours["filter"]),
              seconds(theirs["numpy"]), theirs["numpy"] / ours["filter"], "at least 20")
-        show(f"open d10f with {words}, next to NumPy", seconds(ours["open-with-fields"]),
+        show(f"open d10f with {words}, compared with NumPy", seconds(ours["open-with-fields"]),
              seconds(theirs["numpy"]), theirs["numpy"] / ours["open-with-fields"], "")
 
 
@@ -109,7 +109,7 @@ def bench_batch(work, build):
         shard.read_bytes()
     got = figures(work, "batch", folder, "bin", 256)
     for name, aim in (("read_batch", "at least 0.60"), ("read_batch-first-use", "")):
-        show(f"256 x 1 KB, {name}, next to memcpy", f"{got[name] / got['pieces'] * 1e9:.0f} ns",
+        show(f"256 x 1 KB, {name}, compared with memcpy", f"{got[name] / got['pieces'] * 1e9:.0f} ns",
              f"{got['memcpy'] / got['pieces'] * 1e9:.0f} ns", got["memcpy"] / got[name], aim)
 
 

@@ -1,9 +1,9 @@
-/* The work of bench/dataset.py, timed inside the process: each line of output is a name
- * and seconds, the median of some rounds that contestants take in turns.
+/* The work of bench/dataset.py, timed inside the process. Each line of output is a
+ * name and seconds, the median of some rounds; contestants run alternately.
  *
- *   dataset_work open PATH INDEX          a fold, next to mapping its index and adding it
- * up dataset_work filter PATH FIELD...     a fold of samples that have these fields
- *   dataset_work batch PATH FIELD COUNT   COUNT random pieces, next to memcpy of the same
+ *   dataset_work open PATH INDEX          a fold, compared with mapping its index
+ *   dataset_work filter PATH FIELD...     a fold of samples that have these fields
+ *   dataset_work batch PATH FIELD COUNT   COUNT random fields, compared with memcpy
  */
 #include <fcntl.h>
 #include <stdint.h>
@@ -20,7 +20,7 @@
 
 enum { ROUNDS = 11, BATCHES = 2000 };
 
-static uint64_t seen; /* so that nothing is optimised away */
+static uint64_t seen; /* keeps the compiler from removing the work */
 static tarn_error err;
 
 static void die(void)
@@ -91,7 +91,7 @@ static void bench_open(const char *path, const char *index)
     put("open", opened);
 }
 
-/* Selecting at opening, and as a filter on an open dataset. */
+/* Selecting when opening, and as a filter on an open dataset. */
 static void bench_filter(const char *path, const char *const *fields)
 {
     double opened[ROUNDS], filtered[ROUNDS];

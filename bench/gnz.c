@@ -1,11 +1,12 @@
-/* The array file from C, beside the bare system calls. Each prints the seconds of the
- * part that counts, so that filling memory and starting a process do not.
+/* Array files from C, compared with the bare system calls. Each prints the seconds of the
+ * measured part, without filling memory or starting a process.
  *
- *   gnz write  PATH BYTES SYNC    one buffer into a file by write(2)
- *   gnz tarn   PATH BYTES SYNC    the same buffer as one array of a .gnz
- *   gnz open   PATH TIMES         opening a .gnz, with a view of every array
- *   gnz rows   PATH COUNT         random rows of the first array, through its strides
- *   gnz bare   PATH COUNT         the same through a pointer and a constant */
+ *     gnz write  PATH BYTES SYNC    one buffer into a file with write(2)
+ *     gnz tarn   PATH BYTES SYNC    the same buffer as one array of a .gnz
+ *     gnz open   PATH TIMES         opening a .gnz, with a view of every array
+ *     gnz rows   PATH COUNT         random rows of the first array, through its strides
+ *     gnz bare   PATH COUNT         the same through a pointer and a constant
+ */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,7 +90,8 @@ static double open_all(const char *path, size_t times)
     return (now() - began) / (double)times;
 }
 
-/* Rows in an order that no prefetcher guesses; the sum keeps the loads alive. */
+/* Rows in an order that no prefetcher guesses; the sum keeps the loads from being
+ * removed. */
 static double rows(const char *path, size_t count, int bare)
 {
     tarn_gnz *gnz;

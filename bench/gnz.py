@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Measures array files next to plain writes and to NumPy.
+"""Compares array files with plain writes and with NumPy.
 
-  write  one array of --gb gigabytes, against write(2) of the same buffer, each without
-         waiting for the disk and with
-  open   a file of 10,000 arrays, and a view of each, against json and np.memmap of each
-  rows   random rows of 16 floats from C, against a bare pointer, and against np.memmap
+  write  one array of --gb gigabytes, compared with write(2) of the same buffer, each with and
+         without waiting for the disk
+  open   a file of 10,000 arrays, and a view of each, compared with json and np.memmap of each
+  rows   random rows of 16 floats from C, compared with a bare pointer, and with np.memmap
          indexing in Python
 
-Contestants take turns and medians count; each times itself, without the start of its process.
-Needs NumPy: run it with .venv/bin/python, which scripts/setup.sh build test makes.
+Contestants run alternately; figures are medians. Each contestant times itself, without the start of its process.
+Needs NumPy: run it with .venv/bin/python, which scripts/setup.sh build test creates.
 """
 import argparse
 import dataclasses
@@ -21,7 +21,7 @@ import sys
 try:
     import numpy
 except ImportError:
-    raise SystemExit("NumPy is not there: scripts/setup.sh build test, then .venv/bin/python "
+    raise SystemExit("NumPy is not installed: scripts/setup.sh build test, then .venv/bin/python "
                      "bench/gnz.py") from None
 
 from make_data import DATA
@@ -74,7 +74,7 @@ def timed(name, *argv, target="", **more):
 
 
 def build(args):
-    """The C program, linked with the library that is measured."""
+    """Compiles the C program with the library that is measured."""
     program = DATA / "gnz"
     DATA.mkdir(exist_ok=True)
     library = pathlib.Path(args.build).resolve()
@@ -96,7 +96,7 @@ def write(args, report, program):
 
 
 def pack(args, path, arrays):
-    """A .gnz of ours, by way of the command."""
+    """Makes a .gnz file with the command."""
     npz = path.with_suffix(".npz")
     numpy.savez(npz, **arrays)
     subprocess.run([args.tarn, "convert", "-q", "-f", npz, path], check=True)
@@ -140,11 +140,11 @@ def main():
     parser.add_argument("--rounds", type=int, default=5, help="timed passes (default 5)")
     parser.add_argument("--gb", type=float, default=4, help="size of the array that is written")
     parser.add_argument("--build", default=ROOT / "build", metavar="DIR",
-                        help="where the library and the command are (default build)")
+                        help="folder of the library and the command (default build)")
     args = parser.parse_args()
     args.tarn = pathlib.Path(args.build) / "tarn"
     if not os.access(args.tarn, os.X_OK):
-        raise SystemExit(f"{args.tarn} is not there: build it first, with make")
+        raise SystemExit(f"{args.tarn} does not exist: build it first, with make")
     print(f"{os.cpu_count()} cores, Linux {platform.release()}; medians of {args.rounds}")
     program, report = build(args), Report()
     for name in args.only or BENCHES:

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Packs next to iatro-base-iac 0.0.2 and 0.1.4, in one run.
+"""Compares record packs with iatro-base-iac 0.0.2 and 0.1.4, in one run.
 
   bench/iac.py [--verify-gb N] [--keep]
 
 Needs `scripts/setup.sh build test` (the packages) and `make` (build/). Data goes to bench/data/iac.
 Contestants take turns; each figure is the median of five. Everything is in the page cache. Times
-are CPU time of the process, opening not counted, except for verify: that is time that passes.
+are CPU time of the process, opening not counted, except for verify, which is wall-clock time.
 """
 import argparse
 import os
@@ -86,7 +86,7 @@ def package(version, *arguments):
 
 
 def turns(**contestants):
-    """Medians of runs that take turns, the first round thrown away."""
+    """Medians of runs that take turns; the first round is discarded."""
     return measure.medians(measure.in_turns(contestants, TURNS, untimed=1))
 
 
@@ -110,7 +110,7 @@ def main():
         result = turns(**{"0.0.2": package("0.0.2", "read", pack, reads),
                           "0.1.4": package("0.1.4", "read", pack, reads),
                           "tarn read": work("read", pack, reads), "tarn view": work("view", pack, reads),
-                          "tarn view, not looked at": work("hand", pack, reads)})
+                          "tarn view, not read": work("hand", pack, reads)})
         show(f"random records of {size} bytes", result, "0.0.2", 1e6 / reads, "us")
         result = turns(**{"0.0.2": package("0.0.2", "batch", pack, reads),
                           "0.1.4": package("0.1.4", "batch", pack, reads),

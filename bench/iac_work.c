@@ -1,13 +1,13 @@
 /* The work of bench/iac.py from C; prints the seconds it took, opening not counted unless
  * that is the work.
  *   iac_work read PACK COUNT     copies of random records
- *   iac_work view PACK COUNT     views of random records, one byte of each 64 looked at
- *   iac_work hand PACK COUNT     views of random records, not looked at
+ *   iac_work view PACK COUNT     views of random records, reading one byte of each 64
+ *   iac_work hand PACK COUNT     views of random records, not read
  *   iac_work batch PACK COUNT    random records, 256 in a call
  *   iac_work open PACK COUNT     open and close
  *   iac_work verify PACK THREADS
- *   iac_work sum PACK THREADS    reads the file's bytes through a map: memory's own speed
- *   iac_work build PACK COUNT SIZE
+ *   iac_work sum PACK THREADS    reads the file's bytes through a map: the speed of
+ * memory iac_work build PACK COUNT SIZE
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -24,8 +24,8 @@
 
 static tarn_error err;
 
-/* Of one thread's work the CPU time, which others on the machine disturb least; of
- * several threads' the time that passes. */
+/* CPU time for single-threaded work, because other processes disturb it least; wall-clock
+ * time for several threads. */
 static clockid_t measure = CLOCK_PROCESS_CPUTIME_ID;
 
 static double now(void)

@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""Images into memory: tarn next to TurboJPEG or libpng alone and Pillow, on JPEGs and PNGs made on the spot.
+"""Decoding images: tarn compared with TurboJPEG or libpng alone and with Pillow, on generated JPEGs and PNGs.
 
   images.py [--build DIR] [--count N] [--seconds S] [--rounds N] [--threads N]
 
   decode   to RGB
-  steps    to 224 x 224 float planes: a random part, resized, flipped at random. Once with JPEGs
-           decoded at 1/2, 1/4 or 1/8 where that is enough, once always at their size, which is what the
-           others do. The ratio to TurboJPEG depends on the bytes per pixel: resizing costs the same for
-           a light JPEG, decoding costs less, hence two kinds
-  stretch  all of the image to 224 x 224, bytes
-  centre   the shorter side to 256, the middle 224 x 224, float planes
+  steps    to 224 x 224 float planes: a random crop, resized, flipped at random. Once with JPEGs
+           decoded at 1/2, 1/4 or 1/8 where that is enough, once always at full size,
+           which is what the others do. The ratio to TurboJPEG depends on the bytes per pixel: resizing
+           costs the same for a small JPEG, but decoding costs less, hence two kinds
+  stretch  the whole image to 224 x 224, bytes
+  centre   the shorter side to 256, the centre 224 x 224, float planes
 
 DIR is a build folder with libtarn.so (default build). Needs the .venv that scripts/setup.sh makes for
-the tests. Medians, contestants in turns, images already in memory. A rate is images by seconds of
-processor time, so that it is that of a core even on a busy machine, and is added up over threads
-(for Pillow, processes).
+the tests. Medians, contestants in turns, images already in memory. Rates are images per second of
+CPU time, so that they are per core even on a busy machine, summed over threads (for Pillow, over
+processes).
 """
 import argparse
 import concurrent.futures
@@ -38,8 +38,8 @@ SIDE = 224
 
 
 def make(folder, count):
-    """Pictures with detail at every scale. Noise decides how many bytes a JPEG has: small ones come
-    near the 91 KB of the data set d2, light ones have half of that, and large ones more pixels."""
+    """Pictures with detail at every scale. Noise decides the size of the JPEG: small ones have
+    nearly the 91 KB of data set d2, light ones half of that, and large ones have more pixels."""
     import numpy as np
     import PIL.Image
     import pictures
@@ -54,7 +54,7 @@ def make(folder, count):
 
 
 def pillow(way, seconds, paths):
-    """Images/s of this process."""
+    """Images per second of this process."""
     import math
     import random
     import numpy as np
@@ -90,7 +90,7 @@ def pillow(way, seconds, paths):
     print(done / (time.process_time() - begin))
 
 
-# --- The race ------------------------------------------------------------------------------------
+# --- The comparison ------------------------------------------------------------------------------
 
 
 def compiled(build, folder):
@@ -128,10 +128,10 @@ def contestants(program, args, paths, threads, ways):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
-    parser.add_argument("--count", type=int, default=48, help="pictures (default 48)")
-    parser.add_argument("--seconds", type=float, default=1.0, help="of each timed pass (default 1)")
+    parser.add_argument("--count", type=int, default=48, help="number of pictures (default 48)")
+    parser.add_argument("--seconds", type=float, default=1.0, help="length of each timed pass (default 1)")
     parser.add_argument("--rounds", type=int, default=5, help="timed passes (default 5)")
-    parser.add_argument("--threads", type=int, default=1, help="of each contestant (default 1)")
+    parser.add_argument("--threads", type=int, default=1, help="threads of each contestant (default 1)")
     parser.add_argument("--make", help=argparse.SUPPRESS)
     parser.add_argument("--pillow", help=argparse.SUPPRESS)
     parser.add_argument("paths", nargs="*", help=argparse.SUPPRESS)

@@ -1,16 +1,15 @@
-/* Contestants of bench/images.py: images/s of one way to bring a folder's images into
- * memory.
+/* Contestants of bench/images.py: images/s of one way to decode a folder's images.
  *
- *   images_work WAY THREADS SECONDS FILE...
+ *     images_work WAY THREADS SECONDS FILE...
  *
  * WAY: turbo   TurboJPEG alone, a handle per thread, RGB
  *      libpng  libpng alone, RGB
- *      decode  tarn_image_run at the size it has, RGB
- *      steps   random part, 224 x 224, flip, float, planes; JPEGs reduced where possible
- *      exact   the same with JPEGs decoded at their size
+ *      decode  tarn_image_run at full size, RGB
+ *      steps   random crop, 224 x 224, flip, float, planes; JPEGs reduced where possible
+ *      exact   the same with JPEGs decoded at full size
  *      bytes   the same as steps, as bytes, pixel by pixel
- *      stretch all of it, 224 x 224, bytes
- *      centre  the shorter side to 256, the middle 224 x 224, float, planes */
+ *      stretch the whole image, 224 x 224, bytes
+ *      centre  the shorter side to 256, the centre 224 x 224, float, planes */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +22,7 @@
 #include <tarn/tarn.h>
 
 #define SIDE  224
-#define BATCH 64 /* results go to places in turn, as in batches */
+#define BATCH 64 /* results go to several buffers in turn, as in batches */
 
 typedef struct file {
     unsigned char *data;
@@ -36,7 +35,7 @@ static const char *way;
 static double seconds;
 static tarn_image_steps steps = TARN_IMAGE_STEPS_INIT;
 
-/* Processor time of this thread: what others do on the machine does not count. */
+/* CPU time of this thread: other processes on the machine do not count. */
 static double now(void)
 {
     struct timespec t;
@@ -99,7 +98,7 @@ static void give(png_structp png, png_bytep out, png_size_t size)
     r->left -= size;
 }
 
-/* Row by row into place, as a program with a buffer of its own does it. */
+/* Row by row into place, as a program with its own buffer does it. */
 static void libpng(worker *w, const file *f)
 {
     reader r = {f->data, f->size};
@@ -142,7 +141,7 @@ static void one(worker *w, const file *f, size_t i)
     if (status != TARN_OK) fail(err.message);
 }
 
-/* Whole rounds over all files, so that every way does the same. */
+/* Whole rounds over all files, so that every contestant does the same work. */
 static void *work(void *context)
 {
     worker *w = context;

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""The loader next to the machine's limits: batches of bytes next to memcpy of the same samples on as many
-threads, JPEGs to RGB and to 224 x 224 next to TurboJPEG alone, and the time to the first batch of a large fold.
+"""Compares the loader with the machine's limits: batches of bytes with memcpy of the same samples on as many threads,
+JPEGs to RGB and to 224 x 224 with TurboJPEG alone; also measures the time to the first batch of a large fold.
 
   loader.py [--build DIR] [--threads N] [--seconds S] [--rounds N] [--only bytes,images,first]
 
-DIR is a build folder with libtarn.so and the tool (default build). Uses d1, d2 and d10m of make_data.py, and
-JPEGs of 500 x 375 pixels that bench/images.py draws with the .venv of the tests. Medians, contestants in turns in one
-process; everything is in the page cache.
+DIR is a build folder with libtarn.so and the tool (default build). Uses d1, d2 and d10m of make_data.py, and JPEGs
+of 500 x 375 pixels that bench/images.py draws with the .venv of the tests. Figures are medians; contestants run
+alternately in one process. Everything is in the page cache.
 """
 import argparse
 import pathlib
@@ -19,7 +19,7 @@ import dataset
 import make_data
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-COPIES = 10  # of each picture, so that batches do not come out of the processor's cache
+COPIES = 10  # copies of each picture, so that batches do not come from the CPU cache
 
 
 def build_work(build, scratch):
@@ -30,7 +30,7 @@ def build_work(build, scratch):
 
 
 def pictures(build):
-    """A fold of JPEGs: {name: path}, light ones of about 41 KB and small ones of about 85."""
+    """Folds of JPEGs: {name: path}; light ones have about 41 KB, small ones about 85 KB."""
     folders = {}
     for kind in "light", "small":
         folder = ROOT / "bench/data/jpegs" / kind
@@ -85,11 +85,11 @@ def main():
         if "bytes" in only:
             d1, _ = dataset.indexed("d1", args.build)
             d2, _ = dataset.indexed("d2", args.build)
-            compare("1 KB, batches of 256, next to memcpy", program, d1, "bin", "bytes", 256, "aim 0.60", args)
-            compare("91 KB, batches of 64, next to memcpy", program, d2, "jpg", "bytes", 64, "aim 0.70", args)
+            compare("1 KB, batches of 256, compared with memcpy", program, d1, "bin", "bytes", 256, "aim 0.60", args)
+            compare("91 KB, batches of 64, compared with memcpy", program, d2, "jpg", "bytes", 64, "aim 0.70", args)
         if "images" in only:
             for kind, folder in pictures(args.build).items():
-                compare(f"{kind} JPEG to RGB, next to TurboJPEG", program, folder, "jpg", "rgb", 64, "aim 0.95", args)
+                compare(f"{kind} JPEG to RGB, compared with TurboJPEG", program, folder, "jpg", "rgb", 64, "aim 0.95", args)
                 compare(f"{kind} JPEG to 224 x 224", program, folder, "jpg", "224", 64, "aim 0.85", args)
                 compare(f"{kind} JPEG to 224 x 224 float planes", program, folder, "jpg", "float", 64, "", args)
         if "first" in only:

@@ -1,16 +1,15 @@
 /* Contestants of bench/loader.py, in turns in one process: batches of a dataset by the
- * loader next to the same threads doing nothing but the copying or decoding.
+ * loader, compared with the same threads only copying or decoding.
  *
- *   loader_work DATASET FIELD WAY BATCH THREADS SECONDS ROUNDS
+ *     loader_work DATASET FIELD WAY BATCH THREADS SECONDS ROUNDS
  *
- * WAY: bytes   the field as it is stored          against memcpy of the same samples
- *      rgb     JPEGs to RGB, all of one size      against TurboJPEG alone
- *      224     a random part, 224 x 224, flipped, 8 bits
- *      float   the same as float planes
- *      first   time to the first batch after opening the dataset, in milliseconds
+ * WAY: bytes   the field as it is stored          compared with memcpy of the same
+ * samples rgb     JPEGs to RGB, all of one size      compared with TurboJPEG alone 224 a
+ * random crop, 224 x 224, flipped, 8 bits float   the same as float planes first   time
+ * to the first batch after opening the dataset, in milliseconds
  *
  * Prints "loader RATE" and "limit RATE" for each round, samples/s, and "wait", "read" and
- * "decode", the loader's seconds of the last. */
+ * "decode", the loader's seconds in the last round. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -107,7 +106,7 @@ typedef struct worker {
     uint64_t epoch;
 } worker;
 
-static tarn_view *views; /* of all samples */
+static tarn_view *views; /* bytes of all samples */
 
 static uint64_t copy_batch(const uint64_t *samples, unsigned char *to)
 {
@@ -153,7 +152,7 @@ static void *run_limit(void *context)
     for (uint64_t i = 0; i < count; i++)
         if (views[i].size > most) most = views[i].size;
     size_t size = strcmp(way, "bytes") == 0 ? batch * most : batch * 500 * 375 * 3;
-    /* As many buffers as the loader has for a thread. */
+    /* As many buffers as the loader has per thread. */
     unsigned char *to[2] = {malloc(size), malloc(size)};
     memset(to[0], 1, size);
     memset(to[1], 1, size);

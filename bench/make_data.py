@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""Makes the data sets of the benchmarks under bench/data, each only if it is missing.
+"""Creates the datasets of the benchmarks under bench/data, each only if it is missing.
 
   d1    200,000 samples {bin 1 KB, cls 2 B}, 4 ustar shards, 512 MB
-  d1p   the same with a pax header before every member, as WebDataset's writer leaves by
-        default because it stamps members with a fractional time, 922 MB
+  d1p   the same with a pax header before every member, as WebDataset's writer produces by
+        default because it stores a fractional time in members, 922 MB
   d2    20,000 samples {jpg, mean 91 KB; json, about 200 B}, 4 ustar shards, 1.86 GB
   d10m  10,000,000 samples of one empty field, 8 shards, 5.1 GB: many rows in the smallest
-        archive there is (2,000,000 rows where less than 20 GB of disk is free)
+        possible archive (2,000,000 rows where less than 20 GB of disk is free)
   d10f  4,000,000 samples of two empty fields, every other one with a third: as many rows,
-        of samples that are not all alike; only made when named
+        of samples with different fields; made only when named
 
 The "jpg" payloads are random bytes: nothing measured here decodes them. All contents are
-seeded and the same every time. A scale other than 1 makes smaller sets in folders of their
-own (bench/data/d1@0.02). A folder is written under a temporary name and renamed when whole.
+seeded and the same every time. A scale other than 1 makes smaller sets in separate folders
+(bench/data/d1@0.02). A folder is written under a temporary name and renamed when complete.
 """
 import argparse
 import dataclasses
@@ -42,7 +42,7 @@ NOTHING = b"\0" * BLOCK
 
 
 def template(mtime):
-    """What tarfile writes for an empty member with an empty name, all its blocks."""
+    """All blocks that tarfile writes for an empty member with an empty name."""
     info = tarfile.TarInfo("")
     info.mode, info.uname, info.gname, info.mtime = 0o444, "bigdata", "bigdata", mtime
     form = tarfile.PAX_FORMAT if isinstance(mtime, float) else tarfile.USTAR_FORMAT
@@ -56,7 +56,7 @@ SIZE_FIELDS = {}
 
 
 def size_field(size):
-    """The size as stored in a header, and its part of the checksum; kept for reuse."""
+    """The size as stored in a header, and its part of the checksum; cached."""
     if size not in SIZE_FIELDS:
         field = b"%011o\0" % size
         SIZE_FIELDS[size] = OWNER + field + TIME, FIXED_SUM + sum(field)
@@ -64,19 +64,19 @@ def size_field(size):
 
 
 def header(name, size):
-    """One ustar header. Only the name and the size differ, so only they are summed."""
+    """One ustar header. Only the name and the size vary, so only they are summed."""
     middle, partial = size_field(size)
     return b"%b%b%06o\0 %b" % (name.ljust(100, b"\0"), middle, partial + sum(name), REST)
 
 
 def pax_headers():
-    """Extended headers that hold nothing but a fractional time, some dozens of different ones."""
+    """Extended headers that contain only a fractional time, some dozens of different ones."""
     rng = random.Random(3)
     return [template(MTIME + rng.random())[: 2 * BLOCK] for _ in range(61)]
 
 
 class ShardWriter:
-    """One tar file, written in 8 MB pieces so that the page cache holds it in large folios."""
+    """One tar file, written in pieces of 8 MB so that the page cache stores it in large folios."""
 
     def __init__(self, path):
         self.file = open(path, "wb", buffering=0)
@@ -96,7 +96,7 @@ class ShardWriter:
         self.parts, self.held = [], 0
 
     def close(self):
-        """Ends the archive as tar programs do: two empty blocks, filled up to a record."""
+        """Ends the archive as tar programs do: two empty blocks, padded to a record."""
         size = self.total + self.held
         self.add(bytes(2 * BLOCK + -(size + 2 * BLOCK) % RECORD))
         self.flush()
@@ -109,7 +109,7 @@ def padding(size):
 
 
 def small_samples(first, last, seed, before=None):
-    """D1 and D1p: one list of parts per sample; before: blocks put before each header."""
+    """D1 and D1p: one list of parts per sample. before: blocks before each header."""
     rng = random.Random(seed)
     pool = memoryview(rng.randbytes(1 << 22))
     before = before or [b""]
@@ -121,7 +121,7 @@ def small_samples(first, last, seed, before=None):
 
 
 def image_samples(first, last, seed):
-    """D2: payloads of the sizes of photographs, and what a caption file holds."""
+    """D2: payloads with the sizes of photographs, and the content of a caption file."""
     rng = random.Random(seed)
     pool = memoryview(rng.randbytes(1 << 24))
     low, high = JPG_RANGE
@@ -140,14 +140,14 @@ def caption(i, rng):
 
 
 def empty_samples(first, last, _seed):
-    """Headers alone, a thousand to a part."""
+    """Headers only, a thousand in a part."""
     for start in range(first, last, 1000):
         rows = range(start, min(start + 1000, last))
         yield [b"".join([header(b"%09d.x" % i, 0) for i in rows])]
 
 
 def uneven_samples(first, last, _seed):
-    """The same of two fields, and a third for every other sample."""
+    """The same with two fields, and a third for every other sample."""
     for start in range(first, last, 1000):
         rows = range(start, min(start + 1000, last))
         yield [b"".join([header(b"%09d.%c" % (i, f), 0) for i in rows
@@ -163,7 +163,7 @@ MAKERS = {"d1": small_samples, "d1p": pax_samples, "d2": image_samples, "d10m": 
 
 
 def key_of(i):
-    """The key of sample i, in every data set."""
+    """The key of sample i, in every dataset."""
     return f"{i:09d}"
 
 
@@ -179,7 +179,7 @@ def write_shards(folder, name, samples):
 
 @dataclasses.dataclass(frozen=True)
 class DataSet:
-    """A folder of shards of the fold "train", and how much is in it."""
+    """A folder of shards of the fold "train", and how much it contains."""
     name: str
     folder: pathlib.Path
     samples: int
@@ -204,7 +204,7 @@ class DataSet:
 
 
 def default_rows():
-    """Ten million, or two where they would crowd the disk."""
+    """Ten million, or two million where the disk is nearly full."""
     if (DATA / "d10m").exists():
         return MANY_ROWS
     here = DATA if DATA.exists() else DATA.parent
@@ -212,7 +212,7 @@ def default_rows():
 
 
 def describe(name, scale=1.0, rows=None):
-    """The data set of these sizes, there or not; the usual sizes have the plain names."""
+    """The data set of these sizes, existing or not; the usual sizes have the plain names."""
     usual = SAMPLES[name]
     full = (rows or default_rows()) if name == "d10m" else usual
     mark = f"-{full}" if full != usual else ""
@@ -221,7 +221,7 @@ def describe(name, scale=1.0, rows=None):
 
 
 def make(name, scale=1.0, rows=None):
-    """A data set, which is made first if it is not there."""
+    """A data set, which is made first if it does not exist."""
     data = describe(name, scale, rows)
     if data.folder.exists():
         return data

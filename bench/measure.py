@@ -1,7 +1,7 @@
-"""What a benchmark needs besides its contestants: control of the page cache, processes timed
-in turns, and tables. Knows nothing of tar or of the data sets.
+"""Tools for benchmarks: control of the page cache, processes timed
+in turns, and tables. Knows nothing about tar or the data sets.
 
-Three things make naive timings lie on a small virtual machine, and are dealt with here:
+Three things distort naive timings on a small virtual machine, and are handled here:
 memory given back to the host is slow when first touched again, so an untimed pass comes right
 before each timed one; a file written in small pieces is slow to map and read afterwards, so
 files are evicted and re-read before a warm run; and the disk is noisy, so contestants take
@@ -20,7 +20,7 @@ PYTHON_WRITE_SIZE = 10240
 
 
 def run(argv, output="/dev/null"):
-    """Runs one command, its output added to a file; seconds from start to end."""
+    """Runs one command and appends its output to a file; returns seconds from start to end."""
     argv = [str(a) for a in argv]
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     to_file = [(os.POSIX_SPAWN_OPEN, 1, str(output), flags, 0o666)]
@@ -37,8 +37,8 @@ def run(argv, output="/dev/null"):
 def peak_rss(argv, scratch):
     """Peak resident bytes of a command, or None without GNU time.
 
-    Not getrusage from here: a child's figure starts at what its parent held when it was
-    spawned, and this Python may hold more than the child ever does.
+    Not getrusage from here: a child's figure starts at its parent's when it was
+    spawned, and this Python process may use more memory than the child ever does.
     """
     timer = shutil.which("time")
     if not timer:
@@ -50,7 +50,7 @@ def peak_rss(argv, scratch):
 
 
 def evict(paths):
-    """Takes files out of the page cache; dirty pages stay, hence the sync."""
+    """Drops files from the page cache; dirty pages stay, hence the sync."""
     for path in paths:
         fd = os.open(path, os.O_RDONLY)
         try:
@@ -70,7 +70,7 @@ def resident(paths):
 
 
 def read_all(paths):
-    """Reads files from end to end, into one buffer."""
+    """Reads files from start to end into one buffer."""
     buffer = bytearray(READ_SIZE)
     for path in paths:
         with open(path, "rb", buffering=0) as file:
@@ -79,13 +79,13 @@ def read_all(paths):
 
 
 def warm_in_order(paths):
-    """Leaves files in the page cache as a sequential read does, in large folios."""
+    """Reads files into the page cache as a sequential read does, in large folios."""
     evict(paths)
     read_all(paths)
 
 
 def warm_as_written(paths):
-    """Leaves files in the page cache as Python's tarfile does, in pieces of 10 KB."""
+    """Reads files into the page cache as Python's tarfile does, in pieces of 10 KB."""
     buffer = memoryview(bytearray(PYTHON_WRITE_SIZE))
     for path in paths:
         copy = path.with_suffix(".part")
@@ -100,9 +100,9 @@ def warm_as_written(paths):
 class Contestant:
     """One way to do a job.
 
-    commands gives the command lines of a pass, which run one after the other; before runs
-    untimed ahead of each pass; a slow one takes part in the first round only; target is
-    what its ratio should reach, in words. What it prints goes to output.
+    commands gives the command lines of a pass, which run in order; before runs untimed before each pass; a slow
+    contestant takes part in the first round only; target is what its ratio should reach, in words. What it prints goes
+    to output.
     """
     name: str
     commands: Callable[[], list]
@@ -122,7 +122,7 @@ class Contestant:
 
 
 def take_turns(contestants, rounds, prime=True):
-    """Fills in the times of all. prime: an untimed pass right before each timed one."""
+    """Measures all contestants. prime: an untimed pass right before each timed one."""
     if not prime:
         for c in contestants:
             c.once()
@@ -136,8 +136,8 @@ def take_turns(contestants, rounds, prime=True):
 
 
 def in_turns(calls, rounds, untimed=0):
-    """What each call gives in so many rounds, {name: values}: each once, then all again. The first
-    untimed rounds are for the caches, and what they give is dropped."""
+    """The results of each call in N rounds, {name: values}: each once, then all again. The first
+    untimed rounds fill the caches; their results are dropped."""
     found = {name: [] for name in calls}
     for turn in range(untimed + rounds):
         for name, call in calls.items():
@@ -162,21 +162,21 @@ def with_unit(value):
 def seconds(value):
     """Three digits and a unit: 1.17 s, 14.9 ms, 65.2 µs."""
     for factor, unit in ((1, "s"), (1e-3, "ms"), (1e-6, "µs")):
-        if value >= factor * (1 - 1e-9):  # a power of ten is not above itself in floating point
+        if value >= factor * (1 - 1e-9):  # a power of ten may compare below itself in floating point
             return f"{value / factor:.0f} {unit}" if value >= 1000 * factor else f"{value / factor:.3g} {unit}"
     return f"{value * 1e9:.3g} ns"
 
 
 @dataclasses.dataclass
 class Report:
-    """Prints tables and keeps every row, to be written as JSON."""
+    """Prints tables and keeps every row, to write them as JSON."""
     rows: list = dataclasses.field(default_factory=list)
 
     def title(self, text):
         print(f"\n{text}", flush=True)
 
     def table(self, bench, data, contestants, work, unit, reference, inverse=False):
-        """One line per contestant: median, range, rate and ratio to the one named reference.
+        """One line per contestant: median, range, rate and ratio to the contestant named reference.
 
         work is what one pass does, in units. The ratio is of speed, or with inverse of time.
         """

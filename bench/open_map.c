@@ -1,6 +1,6 @@
-/* Opens, measures, maps and unmaps each file named on the command line, and nothing else:
- * the least that a process which reads from these files can do. Baseline of the lookup
- * benchmark; built by run.py. */
+/* Opens, measures, maps and unmaps each file named on the command line, and does nothing
+ * else: the minimum for a process that reads from these files. This is the baseline of
+ * the lookup benchmark; run.py builds it. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>

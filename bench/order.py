@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Measures orders on one core: positions per second of each kind, next to NumPy's permutation
-(which has to be made whole) and to the iTar reference's algorithm in Python; what it costs to
-open an order; and what the order by blocks saves a cold disk.
+"""Measures orders on one core: positions per second of each kind, compared with NumPy's permutation
+(which must be complete before use) and with glzn's iTar algorithm in Python; the cost of opening
+an order; and the reads that the order by blocks saves on a cold disk.
 
-  shuffle  1 million positions at random places, one call each, and in batches
+  shuffle  1 million random positions, one call each, and in batches
   kinds    10 million positions of each kind in batches, and its opening
-  trade    loads of a cache of 16 blocks, and the blocks that meet in a batch
+  trade    loads of a cache of 16 blocks, and the number of blocks in a batch
 
-Contestants take turns and medians count; each times itself, without the start of its process.
-Needs NumPy: run it with .venv/bin/python, which scripts/setup.sh build test makes.
+Contestants run alternately; figures are medians. Each contestant times itself, without the start of its process.
+Needs NumPy: run it with .venv/bin/python, which scripts/setup.sh build test creates.
 """
 import argparse
 import dataclasses
@@ -34,7 +34,7 @@ numpy.random.default_rng(7).permutation(int(sys.argv[1]))
 print(time.perf_counter() - began)
 """
 
-# The reference's sampler as it is described: one position at a time, in Python.
+# The iTar sampler as its documentation describes it: one position at a time, in Python.
 REFERENCE = """
 import random, sys, time
 n, asked, total = map(int, sys.argv[1:])
@@ -126,7 +126,7 @@ def main():
     parser.add_argument("--only", action="append", choices=BENCHES, metavar="NAME",
                         help="one benchmark; may be repeated")
     parser.add_argument("--rounds", type=int, default=5, help="timed passes (default 5)")
-    parser.add_argument("--build", default=str(ROOT / "build"), help="where libtarn.so is")
+    parser.add_argument("--build", default=str(ROOT / "build"), help="folder of libtarn.so")
     args = parser.parse_args()
     program, report = build(args), Report()
     for name in args.only or BENCHES:

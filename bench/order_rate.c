@@ -1,5 +1,5 @@
-/* What an order costs on one core, in seconds: to open, to fill batches of 256, or to ask
- * for one position after the other at random places. And what blocks buy: see trade. */
+/* The cost of an order on one core, in seconds: to open it, to fill batches of 256, or to
+ * look up single random positions. Also what blocks save: see trade. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -14,7 +14,7 @@ static int fail(const tarn_error *err)
     return 1;
 }
 
-/* What the kinds that go by arrays need. */
+/* Arrays for the kinds that need them. */
 static void give_arrays(tarn_order_options *o, uint64_t count)
 {
     double *weights = malloc(count * sizeof *weights);
@@ -65,8 +65,8 @@ static tarn_status in_batches(const tarn_order *order, uint64_t n, uint64_t *sum
     return TARN_OK;
 }
 
-/* What a cache of 16 blocks of 1,024 samples has to load, the least recently used leaving
- * first, and from how many blocks a batch of 256 comes. */
+/* How often a least-recently-used cache of 16 blocks of 1,024 samples has to load a
+ * block, and from how many blocks a batch of 256 comes. */
 static tarn_status trade(const tarn_order *order, uint64_t n, tarn_error *err)
 {
     enum { CACHE = 16, BLOCK = 1024, BATCH = 256 };
@@ -120,7 +120,7 @@ int main(int argc, char **argv)
                                        : TARN_OK;
     double ended = now();
     if (status != TARN_OK) return fail(&err);
-    fprintf(stderr, "%llu\n", (unsigned long long)sum); /* keeps the work alive */
+    fprintf(stderr, "%llu\n", (unsigned long long)sum); /* keeps the work */
     if (what != 't') printf("%.9f\n", what == 'o' ? opened - began : ended - opened);
     tarn_order_close(order);
     return 0;

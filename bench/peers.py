@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Every workload next to its peers, in one run, with tables and plots.
+"""Compares tarn with its peers in every workload, in one run, with tables and plots.
 
   peers.py [--full] [--write-docs] [--only WORKLOAD ...] [--peer NAME ...]
-  peers.py --selftest     some hundred samples through every part of tarn's own, in seconds; no other packages needed
-  peers.py --check        whether all contestants that are installed read the same bytes
+  peers.py --selftest     some hundred samples through all of tarn's own contestants, in seconds; no other packages
+  peers.py --check        whether all installed contestants read the same bytes
 
 Needs `make`, and `scripts/setup.sh build test bench` for the packages (.venv-bench, .venv-wids). Contestants
-take turns, each measurement in a process of its own; medians of the rounds, with their spread. Data goes to
+take turns, each measurement in a separate process; medians of the rounds, with their spread. Data goes to
 bench/data/peers, some GB, and is kept for the next run. --write-docs writes docs/benchmarks/README.md, the
-plots beside it and results.json; --from-json writes the pages again of a run that is there, and --also takes the
-workloads of another one into them, which the page then says.
+plots beside it and results.json; --from-json rewrites the pages from the results of an earlier run, and
+--also adds the workloads of another run, which the page then mentions.
 
 The contestants are in bench/peers/, one file each.
 """
@@ -63,7 +63,7 @@ WORKLOADS = list(dict.fromkeys(workload for workload, *_ in plan(TINY)))
 
 
 def machine():
-    """What the figures were measured on."""
+    """The machine and versions of the measurement."""
     cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "")
     memory = int(open("/proc/meminfo").readline().split()[1]) >> 20
     return {"processor": cpu, "cores": len(os.sched_getaffinity(0)), "memory_gib": memory,
@@ -89,7 +89,7 @@ def measure_all(args, sizes):
 
 
 def take_in(result, other):
-    """The workloads of another run instead of those of this one."""
+    """Replaces workloads of this run by those of another run."""
     theirs = {row["workload"] for row in other["rows"]}
     result["rows"] = [row for row in result["rows"] if row["workload"] not in theirs] + other["rows"]
     result["stored"].update(other["stored"])
@@ -98,14 +98,14 @@ def take_in(result, other):
 
 
 def save(result, path):
-    """After each workload, so that a run that is stopped is not lost: --from-json takes what there is."""
+    """Called after each workload, so that a stopped run is not lost: --from-json can use partial results."""
     part = path.with_suffix(".part")
     part.write_text(json.dumps(result, indent=1) + "\n")
     part.replace(path)
 
 
 def check(args):
-    """TAP: what each contestant reads is what was written."""
+    """TAP: each contestant reads what was written."""
     contest, number, failed = Contest(args), 0, 0
     for kind in ("d1", "d2", "tiny", "pack", "rows"):
         if kind == "d2":
@@ -125,8 +125,8 @@ def check(args):
 
 
 def selftest(args):
-    """TAP: all workloads of tarn's own contestants, some hundred samples each, and the pages of them. In this
-    process, which is quicker: the package has to be on the path of this Python."""
+    """TAP: all workloads of tarn's own contestants, some hundred samples each, and their pages. Runs in
+    this process, which is faster: the package must be on the path of this Python."""
     with tempfile.TemporaryDirectory() as scratch:
         args.data, args.quiet, args.inside = scratch, True, True
         sys.path.insert(0, str(args.build / "python"))
@@ -146,22 +146,22 @@ def selftest(args):
 
 def parse(argv):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--full", action="store_true", help="large data, five rounds: an hour and more")
+    parser.add_argument("--full", action="store_true", help="large data, five rounds: more than an hour")
     parser.add_argument("--write-docs", action="store_true", help="write the pages under docs/benchmarks")
-    parser.add_argument("--from-json", type=pathlib.Path, help="take the results of a run from here, and measure nothing")
-    parser.add_argument("--also", type=pathlib.Path, action="append", default=[], help="with the results of this run for its workloads")
+    parser.add_argument("--from-json", type=pathlib.Path, help="use the results of an earlier run instead of measuring")
+    parser.add_argument("--also", type=pathlib.Path, action="append", default=[], help="results of another run to use for its workloads")
     parser.add_argument("--only", action="append", choices=WORKLOADS)
     parser.add_argument("--peer", action="append", choices=PEERS, dest="peers")
     parser.add_argument("--rounds", type=int)
-    parser.add_argument("--seconds", type=float, help="of each warm measurement")
+    parser.add_argument("--seconds", type=float, help="length of each warm measurement")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--python", type=pathlib.Path, default=ROOT / ".venv-bench/bin/python")
     parser.add_argument("--wids", type=pathlib.Path, default=ROOT / ".venv-wids")
     parser.add_argument("--data", type=pathlib.Path, default=make_data.DATA / "peers")
-    parser.add_argument("--json", type=pathlib.Path, help="write the results there (default: beside the data)")
-    parser.add_argument("--quiet", action="store_true", help="no tables on the way")
+    parser.add_argument("--json", type=pathlib.Path, help="write the results to this file (default: beside the data)")
+    parser.add_argument("--quiet", action="store_true", help="print no tables during the run")
     parser.add_argument("--check", action="store_true", help="compare what the contestants read")
-    parser.add_argument("--selftest", action="store_true", help="tarn's own contestants alone, tiny, as a test")
+    parser.add_argument("--selftest", action="store_true", help="only tarn's own contestants on tiny data, as a test")
     return parser.parse_args(argv, argparse.Namespace(inside=False))
 
 
@@ -171,11 +171,11 @@ def main(argv=None):
     if args.selftest:
         args.peers, args.python = list(OURS), sys.executable
     args.peers = args.peers or list(PEERS)
-    args.build, args.python = args.build.resolve(), pathlib.Path(args.python).absolute()  # not resolved: a link into an environment
+    args.build, args.python = args.build.resolve(), pathlib.Path(args.python).absolute()  # not resolved: it may be a link into an environment
     args.pictures, args.cold_reads = sizes["pictures"], sizes["cold_reads"]
     args.rounds, args.seconds = args.rounds or sizes["rounds"], args.seconds or sizes["seconds"]
     if not args.from_json and not (args.build / "tarn").exists():
-        raise SystemExit(f"{args.build}/tarn is not there: build it first, with make")
+        raise SystemExit(f"{args.build}/tarn does not exist: build it first, with make")
     if args.selftest or args.check:
         return selftest(args) if args.selftest else check(args)
     result = json.loads(args.from_json.read_text()) if args.from_json else measure_all(args, sizes)

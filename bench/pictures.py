@@ -1,5 +1,5 @@
-"""Pictures for the benchmarks: drawn, not photographed, but with detail at every scale as photographs
-have, so that a JPEG decoder has as much to do with them. Needs NumPy only.
+"""Pictures for the benchmarks. They are drawn, but have detail at every scale like photographs, so that a JPEG
+decoder has the same amount of work. Needs NumPy only.
 """
 import numpy as np
 
@@ -9,7 +9,7 @@ SCALES = (4, 8, 16, 32, 64, 128, 256)
 
 
 def stretching(to, size):
-    """The matrix that interpolates size values linearly to as many as wanted."""
+    """The matrix that interpolates size values linearly to the wanted number."""
     at = np.linspace(0, size - 1, to)
     low = np.minimum(at.astype(int), size - 2)
     matrix = np.zeros((to, size), np.float32)
@@ -19,8 +19,8 @@ def stretching(to, size):
 
 
 def picture(rng, width=WIDTH, height=HEIGHT, noise=NOISE):
-    """An array of RGB bytes. Noise decides how many bytes its JPEG has: with 16 and quality 90 it comes
-    near the 91 KB of the data set d2, with 3 it has half of that."""
+    """An array of RGB bytes. Noise decides the size of its JPEG: with 16 and quality 90 it has
+    nearly the 91 KB of data set d2, with 3 half of that."""
     image = np.zeros((height, width, 3), np.float32)
     for size in SCALES:
         grain = rng.integers(0, 256, (3, size, size)).astype(np.float32)

@@ -1,22 +1,21 @@
 #!/usr/bin/env python3
-"""The Python package next to the packages it stands in for, on the same files in one run.
+"""Compares the Python package with the packages it replaces, on the same files in one run.
 
   python.py [--build DIR] [--rounds N] [--scale S] [--only random|iterate|loader|import]
 
   random   samples of d1 (1 KB) and d2 (91 KB) in random order: wids, and tarn as dicts of
-           memoryviews, dicts of bytes, and batches in one buffer, by one thread and by two (those by
-           the clock on the wall)
+           memoryviews, dicts of bytes, and batches in one buffer, by one thread and by two (the
+           latter by wall-clock time)
   iterate  all samples of d1 in order: WebDataset; tarn with an index, the second time or the first
            (when headers are compared with the index); tarn scanning the shards first
   loader   JPEGs to 224 x 224 batches: torch's DataLoader with Pillow and two workers, tarn with two
            threads
   import   `import tarn` without NumPy, and Python alone
 
-DIR is a build folder (default build). Needs the .venv that scripts/setup.sh makes for the tests and
-the .venv-wids of its group bench: wids is part of webdataset 0.2, and gone from 1.0. Contestants take
-turns, each pass in a process of its own with an untimed pass before it; medians. Rates are samples by
-seconds of processor time, so that they are those of a core even on a busy machine; those of the loader,
-which has several, by the clock on the wall.
+DIR is a build folder (default build). Needs the .venv that scripts/setup.sh makes for the tests and the .venv-wids of
+its group bench: wids is part of webdataset 0.2, and was removed in 1.0. Contestants take turns, each pass in a separate
+process with an untimed pass before it; medians. Rates are samples per second of CPU time, so that they are per core
+even on a busy machine; the loader, which uses several cores, is measured by wall-clock time.
 """
 import argparse
 import json
@@ -35,11 +34,11 @@ SIDE = 224
 JPEGS = 512
 
 
-# --- One contestant, in a process of its own -----------------------------------------------------
+# --- One contestant, in a separate process ------------------------------------------------------
 
 
 def timed(function, count, clock=time.process_time):
-    """Samples/s of the second of two passes."""
+    """Samples per second of the second of two passes."""
     function()
     began = clock()
     function()
@@ -58,9 +57,9 @@ def random_wids(folder, fields, count):
     paths = sorted(map(str, pathlib.Path(folder).glob("*.tar")))
     total = len(tarn.open(folder, fields=fields))
     shards = [{"url": path, "nsamples": total // len(paths)} for path in paths]
-    data = wids.ShardListDataset(shards, transformations=[], localname=lambda url: url)  # not a copy of it
+    data = wids.ShardListDataset(shards, transformations=[], localname=lambda url: url)  # do not copy it
     order = indices(total, count)
-    for path in range(len(paths)):  # its index of each shard is made by the first sample
+    for path in range(len(paths)):  # the first sample builds its index of each shard
         data[path * (total // len(paths))]
 
     def loop():
@@ -94,7 +93,7 @@ def random_batches(folder, fields, count, size):
 
 
 def random_batches_by_two(folder, fields, count, size):
-    """Two threads, each with a buffer of its own."""
+    """Two threads, each with its own buffer."""
     import concurrent.futures
 
     import numpy
@@ -123,8 +122,8 @@ def iterate_webdataset(folder, fields, count):
 
 
 def iterate_tarn(folder, fields, how):
-    """how: "open" goes through a dataset that stays open; "opened" and "scanned" open it anew in
-    each pass, with its index and without."""
+    """how: "open" reads a dataset that stays open; "opened" and "scanned" open it again in each
+    pass, with its index and without."""
     import tarn
     there = tarn.open(folder, fields=fields, decode=False)
     shards = sorted(pathlib.Path(folder).glob("*.tar"))
@@ -168,7 +167,7 @@ def jpeg(image):
 
 
 class PillowDataset:
-    """What a user writes for torch's DataLoader: samples by tarn, images by Pillow."""
+    """The code that a user writes for torch's DataLoader: samples by tarn, images by Pillow."""
 
     def __init__(self, folder):
         import tarn
@@ -204,11 +203,11 @@ def loader_tarn(folder, reduce):
                  time.perf_counter)
 
 
-# --- Contestants in turns ------------------------------------------------------------------------
+# --- Alternating contestants ---------------------------------------------------------------------
 
 
 def race(title, contestants, rounds, first):
-    """contestants: name -> function that gives a rate. Prints medians and ratios to the first."""
+    """contestants: name -> function that returns a rate. Prints medians and ratios to the first."""
     rates = measure.medians(measure.in_turns(contestants, rounds))
     print(title)
     for name, rate in rates.items():
@@ -271,7 +270,7 @@ def races(args):
 
 
 def imports(args):
-    """Milliseconds, best of many: what is left is noise."""
+    """Milliseconds, best of many: the rest is noise."""
     def best(code):
         env = dict(os.environ, PYTHONPATH=str(args.build / "python"))
         env.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -290,7 +289,7 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--rounds", type=int, default=5, help="timed passes (default 5)")
-    parser.add_argument("--scale", type=float, default=1.0, help="of the number of reads (default 1)")
+    parser.add_argument("--scale", type=float, default=1.0, help="factor of the number of reads (default 1)")
     parser.add_argument("--only", choices=["random", "iterate", "loader", "import"])
     parser.add_argument("--call", help=argparse.SUPPRESS)
     args = parser.parse_args()

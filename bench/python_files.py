@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Packs and array files from Python next to what people use now, in one run.
+"""Compares record packs and array files from Python with what people use now, in one run.
 
   bench/python_files.py [--build DIR] [--quick]
 
 Needs `scripts/setup.sh build test` (the packages) and a build with the Python package (`make`). Runs
-in the environment of iatro-base-iac 0.0.2, so that both readers are in one process; 0.1.4 has a
-process of its own. Contestants take turns; each figure is the median of the turns, in nanoseconds
-of CPU time a record or row, everything in the page cache. Data goes to bench/data/python_files.
+in the environment of iatro-base-iac 0.0.2, so that both readers are in one process; 0.1.4 runs in a
+separate process. Contestants take turns; each figure is the median of the turns, in nanoseconds of
+CPU time per record or row, everything in the page cache. Data goes to bench/data/python_files.
 """
 import argparse
 import functools
@@ -23,19 +23,19 @@ import measure
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DATA = ROOT / "bench/data/python_files"
 PYTHONS = {"0.0.2": ROOT / ".venv-iac1/bin/python", "0.1.4": ROOT / ".venv-iac2/bin/python"}
-SIZES = ((64, 200_000), (1000, 100_000), (91_000, 2_000))  # bytes of a record, records
+SIZES = ((64, 200_000), (1000, 100_000), (91_000, 2_000))  # bytes per record, records
 READS = 100_000
 
 
 def started_in(version, build, quick):
-    """Starts this program again under another package's interpreter."""
+    """Runs this program again with the interpreter of another package."""
     env = dict(os.environ, PYTHONPATH=str(build / "python"), BENCH_PACKAGE=version)
     command = [PYTHONS[version], __file__, "--build", str(build)] + ["--quick"] * quick
     subprocess.run([str(c) for c in command], env=env, check=True)
 
 
 def real_package():
-    """iatro.iac; 0.0.2 imports things for images that it does not declare."""
+    """iatro.iac; 0.0.2 imports image packages that it does not declare."""
     for name in ("PIL", "PIL.Image", "imagecodecs", "tqdm"):
         sys.modules.setdefault(name, types.ModuleType(name))
     sys.modules["PIL"].Image = sys.modules["PIL.Image"]
@@ -52,7 +52,7 @@ def clock(call, count):
 
 
 def contest(title, contestants, count, turns):
-    """contestants: {name: call}, the first is the reference."""
+    """contestants: {name: call}, the first is the baseline."""
     calls = {name: functools.partial(clock, call, count) for name, call in contestants.items()}
     medians = measure.medians(measure.in_turns(calls, turns, untimed=1))
     reference = next(iter(medians.values()))

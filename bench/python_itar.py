@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""iTarDataset next to tarn.open over the same fold, and the parts that the reference documents times of.
+"""Compares iTarDataset with tarn.open on the same fold, and measures the functions for which glzn documents times.
 
-  open     a dataset of so many samples of 1,000 bytes, index and checksums beside it
+  open     a dataset of N samples of 1,000 bytes, with index and checksums
   items    random samples: iTarDataset by reading and by map, in file order and shuffled; tarn.open's bytes
   rows     random payloads by iTarRetriever.from_row, by map and by reading
   order    FeistelSampler one by one, and its whole permutation
   filter   lookup_stems of one stem, filter_stems of 2,000
   scan     iTarDirectory.parse_folder
 
-The best of three passes counts; every line is the time of one item unless it says otherwise. The reference itself is not at hand.
+The best of three passes counts; every line is the time of one item unless it says otherwise. glzn itself is not
+measured.
 
   python_itar.py [--build DIR] [--count N]
 """

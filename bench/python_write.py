@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Writing and streaming from Python: tarn.wds next to the real webdataset, one process for each.
+"""Writing and streaming from Python: tarn.wds compared with the real webdataset, in separate
+    processes.
 
   write   samples of {1 KB, 2 B} into shards by ShardWriter with mtime=0 (the faster of
-          webdataset's settings), from a list of dicts made before, and with dicts made on the
-          way; write() for each sample, write_many() for all; not synced, and durable
+          webdataset's settings), from a list of dicts made before, and with dicts made in the
+          loop; write() for each sample, write_many() for all; not synced, and durable
   fold    the same by tarn.DatasetWriter, index and checksums included
   images  320 x 240 pixels as JPEG, by both writers' encoders
   stream  all samples of un-indexed shards as dicts of bytes, by WebDataset(url)
 
-Each contestant measures its own work, after one pass that is not counted; contestants take turns
-and medians count. webdataset does a tenth of the samples, because it is slow. Only ratios mean
-something.
+Each contestant measures its own work, after one pass that is not counted; contestants take turns and medians count.
+webdataset does a tenth of the samples, because it is slow. Only the ratios are meaningful.
 
   python_write.py [--build DIR] [--rounds N] [--scale X] [--only write ...]
 
@@ -113,7 +113,7 @@ def rate(args, code, place, count):
 
 
 def race(args, title, contestants):
-    """Contestants are name, code, place, count, aim; the first is what the others are next to."""
+    """Contestants are name, code, place, count, aim; the others are compared with the first."""
     rates = measure.in_turns({name: functools.partial(rate, args, code, place, count)
                               for name, code, place, count, _ in contestants}, args.rounds)
     base = statistics.median(rates[contestants[0][0]])

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""Measures tarn next to GNU tar, bsdtar and Python on data sets made on the spot.
+"""Compares tarn with GNU tar, bsdtar and Python on generated data sets.
 
   index   list of the members of cached shards, written as an index, against tar tf
-  cold    the same with the shards out of the page cache, and what the disk gives at most
+  cold    the same with the shards out of the page cache, and the disk's maximum rate
   memory  peak memory of indexing, for each member
   lookup  one field by key in ten million rows, against opening and mapping the same files
   verify  checksums of every byte, against cat and Python's zlib.crc32
-  ways    the bare ways of getting at headers that tarn's window chooses from
+  ways    the bare ways of reading headers that tarn's window chooses from
 
-Contestants take turns and medians count. Ratios are what to look at: absolute numbers of a
-virtual machine change from hour to hour. tarn writes its index to disk and syncs it in each
-timed pass; the lists of the others go to a file too, because a list that nobody keeps is
-cheaper: GNU tar makes a system call for each line, and into /dev/null that call is nearly
-free. That case is in the table as well. The targets are printed for comparison only.
+Contestants take turns and medians count. Look at the ratios: absolute numbers of a virtual machine
+change from hour to hour. tarn writes its index to disk and syncs it in each timed pass; the lists
+of the others go to a file too, because a discarded list is cheaper: GNU tar makes a system call for
+each line, and into /dev/null that call is nearly free. That case is in the table as well. The
+targets are printed for comparison only.
 """
 import argparse
 import json
@@ -63,13 +63,13 @@ def fixed(*argvs):
 
 
 def unlink_index(data):
-    """Removes what tarn index writes, so that each pass makes new files."""
+    """Removes the files that tarn index writes, so that each pass makes new ones."""
     for suffix in (".taridx", ".tarsum"):
         (data.folder / f"train{suffix}").unlink(missing_ok=True)
 
 
 class Bench:
-    """The benchmarks, and what they share: the options and the report."""
+    """The benchmarks, with their shared options and report."""
 
     def __init__(self, args):
         self.args, self.report = args, Report()
@@ -91,12 +91,12 @@ class Bench:
         return Contestant(name, commands, fresh, target=target and f">= {target}")
 
     def check_count(self, data):
-        """A fast index of the wrong members would be worth nothing."""
+        """A fast index of the wrong members would be worthless."""
         argv = self.index_argv(data, 2, "--json")
         out = subprocess.run(list(map(str, argv)), check=True, capture_output=True).stdout
         found = sum(fold["members"] for fold in json.loads(out))
         if found != data.members:
-            raise SystemExit(f"{data.folder}: {found} members indexed, {data.members} are there")
+            raise SystemExit(f"{data.folder}: {found} members indexed, expected {data.members}")
 
     def heading(self, text, data):
         self.report.title(f"{text}: {data.name}, {data.members:,} members, "
@@ -225,13 +225,13 @@ class Bench:
         self.report.table("verify", data.name, contestants, data.size, "bytes/s", CRC32)
 
     def verifier(self, data, threads):
-        """Follows the indexers in each round, whose last pass has left checksums to compare."""
+        """Runs after the indexers in each round, whose last pass has left checksums to compare."""
         argv = [self.args.tarn, "verify", "-q", "-j", threads, data.folder]
         return Contestant(f"tarn verify -j {threads}", fixed(argv))
 
 
 def tars(data, before=lambda: None):
-    """GNU tar and, where installed, bsdtar; each lists one shard after the other."""
+    """GNU tar and, where installed, bsdtar; each lists the shards in order."""
     listing = data.folder / "listing"
 
     def lister(name, program, output):
@@ -248,14 +248,14 @@ def tars(data, before=lambda: None):
 
 
 def eviction(left):
-    """Says whether the shards were really out of the cache before each pass."""
+    """Reports whether the shards were really out of the cache before each pass."""
     if None in left:
         return "eviction not verified: fincore is not installed"
     return f"bytes of shards left in the page cache before a pass: at most {max(left):,}"
 
 
 def build(name):
-    """A C program of this folder, compiled if need be."""
+    """A C program of this folder, compiled if necessary."""
     program, source = DATA / name, HERE / f"{name}.c"
     if not program.exists() or program.stat().st_mtime < source.stat().st_mtime:
         run([os.environ.get("CC", "cc"), "-O2", "-o", program, source])
@@ -275,8 +275,8 @@ def parse():
                         help="fraction of the samples; small ones only test the benchmarks")
     parser.add_argument("--rows", type=int, help="rows of the lookup before scaling")
     parser.add_argument("--as-written", action="store_true",
-                        help="index also shards that are cached in pieces of 10 KB")
-    parser.add_argument("--json", metavar="FILE", help="write all results there")
+                        help="also index shards that are cached in pieces of 10 KB")
+    parser.add_argument("--json", metavar="FILE", help="write all results to this file")
     parser.add_argument("--tarn", default=HERE.parent / "build" / "tarn", metavar="FILE",
                         help="the program to measure (default build/tarn)")
     return parser.parse_args()
@@ -285,7 +285,7 @@ def parse():
 def main():
     args = parse()
     if not os.access(args.tarn, os.X_OK):
-        raise SystemExit(f"{args.tarn} is not there: build it first, with make")
+        raise SystemExit(f"{args.tarn} does not exist: build it first, with make")
     bench = Bench(args)
     machine = f"{os.cpu_count()} cores, Linux {platform.release()}"
     print(f"{machine}; medians of {args.rounds}, scale {args.scale:g}")

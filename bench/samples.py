@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Samples out of shards without an index: tarn's stream reader next to WebDataset's, from a
+"""Samples from shards without an index: tarn's stream reader compared with WebDataset's, from a
 plain and a gzip-compressed shard of {1 KB, 2 B} samples, every byte in memory in both.
 
   samples.py [--build DIR] [--samples N]
 
-DIR is a build folder with libtarn.so (default build). Needs the .venv that scripts/setup.sh
-makes for the tests. Medians of five, contestants in turns.
+DIR is a build folder with libtarn.so (default build). Needs the .venv that scripts/setup.sh creates for the tests.
+Figures are medians of five; contestants run alternately.
 """
 import argparse
 import functools

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""How the loader and the indexer grow with threads, and how well a GPU is fed, next to torch's DataLoader with Pillow.
+"""How the loader and the indexer scale with threads, and how well they keep a GPU busy, compared with torch's
+    DataLoader and Pillow.
 
   scaling.py [--threads 1,2,4,8,16] [--images N] [--samples N] [--seconds S] [--folder DIR] [--json FILE]
-  scaling.py --from-json FILE     writes docs/benchmarks/scaling.md and its plot of a run on another machine
+  scaling.py --from-json FILE     writes docs/benchmarks/scaling.md and its plot from a run on another machine
 
-Needs the tarn package on its path and NumPy; the DataLoader wants torch and Pillow, the last part a GPU. Makes its own
+Needs the tarn package on its path and NumPy; the DataLoader needs torch and Pillow, the last part a GPU. Makes its own
 data with tarn: JPEGs of 500 x 375 pixels with detail at every scale, and samples of 1 KB. Rates are medians of three.
 """
 import argparse
@@ -42,7 +43,7 @@ def make(folder, count, samples):
 
 
 def endless(loader):
-    """The batches of one epoch after the other, behind the first: with it everything is warm."""
+    """The batches of consecutive epochs after the first epoch, which warms everything up."""
     batches = itertools.chain.from_iterable(itertools.repeat(loader))
     next(batches)
     return batches
@@ -102,7 +103,8 @@ def index_rate(folder, threads, members):
 
 
 def feed_gpu(loader, seconds):
-    """Images/s into the GPU with a step on each batch, how much of the time it stood still, whether memory was pinned."""
+    """Images/s into the GPU with a step on each batch, how much of the time the GPU was idle, and whether memory was
+    pinned."""
     import torch
     model = torch.nn.Sequential(torch.nn.Conv2d(3, 64, 7, 2, 3), torch.nn.ReLU(), torch.nn.AdaptiveAvgPool2d(1),
                                 torch.nn.Flatten(), torch.nn.Linear(64, 1000)).cuda().bfloat16()
@@ -110,7 +112,7 @@ def feed_gpu(loader, seconds):
     count, busy, start = 0, 0.0, None
 
     def wait():
-        """Until the oldest step is done; its batch is needed till then."""
+        """Waits until the oldest step is done; its batch is needed until then."""
         began, ended, batch = under_way.popleft()
         ended.synchronize()
         return began.elapsed_time(ended) / 1000, len(batch["cls"])
@@ -124,7 +126,7 @@ def feed_gpu(loader, seconds):
         loss.backward()
         ended.record()
         under_way.append((began, ended, batch))
-        if start is None:  # the first has made everything ready
+        if start is None:  # the first has warmed everything up
             wait()
             start = time.perf_counter()
         elif len(under_way) > 2:
@@ -138,7 +140,7 @@ def feed_gpu(loader, seconds):
 
 
 def torch_is_there():
-    """Whether torch and Pillow are, and the name of the GPU or None."""
+    """Whether torch and Pillow are available, and the name of the GPU or None."""
     try:
         import PIL
         import torch
@@ -156,7 +158,7 @@ def measure(args, folder):
     found = {"cores": os.cpu_count(), "gpu": gpu, "jpeg_bytes": size, "images": args.images, "samples": args.samples,
              "seconds": args.seconds, "loader": [], "fed": []}
     shape = {"batch_size": 256, "resize": 224, "fit": "random", "flip": 0.5}
-    rate(photographs, args.seconds, threads=max(args.threads), **shape)  # no clock: memory that is new
+    rate(photographs, args.seconds, threads=max(args.threads), **shape)  # untimed: memory that is new
     rate(small, args.seconds, batch_size=256, threads=max(args.threads), keys=False)
     for n in args.threads:
         row = {"threads": n, "resized": rate(photographs, args.seconds, threads=n, **shape),
@@ -182,7 +184,7 @@ def table(rows):
 
 
 def page(found):
-    """The page of a run with a GPU. It says that memory was pinned, so it has to have been."""
+    """The page of a run with a GPU. The page says that memory was pinned, so this is required."""
     rows = found["loader"]
     assert all(r[who]["pinned"] for r in found["fed"] for who in ("tarn", "torch"))
     first, last = rows[0], rows[-1]

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What sources cost: unpacking next to the formats' own programs, reading over HTTP from a
-loopback nginx next to curl, and starting with libcurl loaded late or linked.
+"""The cost of sources: unpacking, compared with the formats' own programs; reading over HTTP
+    from a loopback nginx, compared with curl; and the start with libcurl loaded late or linked.
 
   sources.py [--build DIR] [--only filters|http|start] [--megabytes N]
 
-DIR is a build folder with libtarn.so (default build). Medians of five, contestants in turns.
+DIR is a build folder with libtarn.so (default build). Figures are medians of five; contestants run alternately.
 """
 import argparse
 import functools
@@ -26,7 +26,7 @@ def compile_c(out, source, *flags):
 
 
 def race(contestants):
-    """Median seconds of each, in turns after one untimed round."""
+    """Median seconds of each contestant; they run alternately after one untimed round."""
     calls = {name: functools.partial(run, argv) for name, argv in contestants.items()}
     return medians(in_turns(calls, ROUNDS, untimed=1))
 
@@ -39,7 +39,7 @@ def show(title, size, result):
 
 
 def sample(size):
-    """Sources and programs: what compresses about as training text does."""
+    """Sources and programs, with data that compresses about as well as training text."""
     files = sorted((ROOT / "src").rglob("*.c")) + [pathlib.Path(sys.executable).resolve()]
     data = b"".join(f.read_bytes() for f in files)
     return (data * (size // len(data) + 1))[:size]

@@ -1,6 +1,6 @@
-/* Ways of getting at the headers of tar shards, bare: what the library's window chooses
+/* Bare ways of reading the headers of tar shards, which the library's window chooses
  * from. Usage: ways read BYTES SHARD... (everything, in reads of that size), ways hop
- * BYTES SHARD... (one read at each header), ways map 0 SHARD... (one look at each
+ * BYTES SHARD... (one read at each header), ways map 0 SHARD... (one access at each
  * header). Built by run.py. */
 #include <fcntl.h>
 #include <stdint.h>
@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static uint64_t seen; /* so that nothing is optimised away */
+static uint64_t seen; /* keeps the compiler from removing the work */
 
 static off_t next_header(const unsigned char *header, off_t at)
 {

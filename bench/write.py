@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Measures writing next to WebDataset, GNU tar and the bare disk.
+"""Compares writing with WebDataset, GNU tar and the bare disk.
 
   small  200,000 samples of 2 bytes and 1 KB from memory into a fold, index and sums included,
-         next to WebDataset's ShardWriter (integer mtime, the faster of its settings)
-  large  20,000 samples of 91 KB, durable, next to 8 MB direct writes of as many bytes
-  pack   tarn pack of a folder of 100,000 small files, next to GNU tar cf of the same folder
+         compared with WebDataset's ShardWriter (integer mtime, the faster of its settings)
+  large  20,000 samples of 91 KB, durable, compared with 8 MB direct writes of as many bytes
+  pack   tarn pack of a folder of 100,000 small files, compared with GNU tar cf of the same folder
 
 Contestants take turns and medians count; an untimed pass comes before each timed one, because
-memory that the host took back is slow when first touched again. Only ratios mean something.
+memory that the host took back is slow when first touched again. Only the ratios are meaningful.
 """
 import argparse
 import pathlib
@@ -128,7 +128,7 @@ def main():
     args.build = args.build.resolve()
     args.tarn = args.build / "tarn"
     if not args.tarn.exists():
-        raise SystemExit(f"{args.tarn} is not there: build it first, with make")
+        raise SystemExit(f"{args.tarn} does not exist: build it first, with make")
     DATA.mkdir(exist_ok=True)
     report = Report()
     for name in args.only or BENCHES:

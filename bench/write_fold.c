@@ -1,10 +1,10 @@
-/* Writes a fold of generated samples and says how long it took. Each sample has a class
- * of two bytes and a payload out of 4 MB of noise, as a training set's would be in
- * memory.
+/* Writes a fold of generated samples and prints how long it took. Each sample has a class
+ * of two bytes and a payload from 4 MB of noise, as a training set in memory would have.
  *
- *   write_fold DIR SAMPLES PAYLOAD_BYTES durable|unsynced
+ *     write_fold DIR SAMPLES PAYLOAD_BYTES durable|unsynced
  *
- * Prints the seconds from open to the end of finish. */
+ * Prints the seconds from open to the end of finish.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ static int fail(const tarn_error *err)
     return 1;
 }
 
-/* The caller's share of the work should not be what is measured. */
+/* The caller's own work should not be measured. */
 static void put_digits(char *out, int digits, long value)
 {
     for (int i = digits; i-- > 0; value /= 10)

@@ -1,5 +1,5 @@
-/* Reads one field of every sample of a dataset, 256 samples to a call, and adds up the
- * bytes. The path is a fold, a tar, an array file or a pack.
+/* Reads one field of every sample of a dataset, 256 samples per call, and adds up the
+ * bytes. The path is a fold, a tar, an array file or a record pack.
  *
  *     cc batches.c $(pkg-config --cflags --libs tarn) -o batches
  *     ./batches data/birds:train jpg

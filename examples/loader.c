@@ -1,5 +1,5 @@
-/* Goes through a dataset in shuffled batches, as a training run would, and says how fast
- * that was and what was slow.
+/* Reads a dataset in shuffled batches, as a training run would, and prints how fast that
+ * was and what was slow.
  *
  *     cc loader.c $(pkg-config --cflags --libs tarn) -o loader
  *     ./loader data/birds:train 8
@@ -16,7 +16,7 @@ static int fail(const tarn_error *err)
     return 1;
 }
 
-/* Where a model would be. */
+/* A model would use the batch here. */
 static uint64_t train(const tarn_batch *batch)
 {
     uint64_t bytes = 0;
@@ -44,7 +44,7 @@ int main(int argc, char **argv)
     if (tarn_dataset_open(argv[1], NULL, &set, &err) != TARN_OK) return fail(&err);
     if (tarn_dataset_order(set, &order, &shuffled, &err) != TARN_OK) return fail(&err);
     if (tarn_loader_open(shuffled, &o, &loader, &err) != TARN_OK) return fail(&err);
-    tarn_dataset_close(set); /* the loader keeps them */
+    tarn_dataset_close(set); /* the loader keeps them open */
     tarn_dataset_close(shuffled);
 
     for (int epoch = 0; epoch < 2; epoch++) {

@@ -1,5 +1,5 @@
-/* Writes a dataset of numbers and texts, as a program that makes data would, and reads
- * one sample of it back. Killed at any moment, it leaves the folder as it was.
+/* Writes a dataset of numbers and texts, as a program that produces data would, and reads
+ * one sample back. If it is killed at any moment, the folder stays as it was.
  *
  *     cc writer.c $(pkg-config --cflags --libs tarn) -o writer
  *     ./writer numbers 1000
@@ -44,8 +44,8 @@ static tarn_status write_all(const char *folder, unsigned count, tarn_written *w
             return status;
         }
     }
-    return tarn_fold_writer_finish(out, written, sizeof *written,
-                                   err); /* from here on there is a fold */
+    /* The fold exists once this returns. */
+    return tarn_fold_writer_finish(out, written, sizeof *written, err);
 }
 
 int main(int argc, char **argv)

@@ -1,5 +1,5 @@
-/* What the fuzz targets and the replayer share: the entry points, and the check that
- * stops the fuzzer where a promise of the library is broken. */
+/* Shared by the fuzz targets and the replayer: the entry points, and the check that stops
+ * the fuzzer when the library breaks a promise. */
 #ifndef TARN_FUZZ_COMMON_H
 #define TARN_FUZZ_COMMON_H
 
@@ -12,7 +12,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned seed);
 
-/* The fuzzer's own; not there when a corpus is replayed. */
+/* Provided by the fuzzer; absent when a corpus is replayed. */
 __attribute__((weak)) size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max);
 
 #define CHECK(cond)                                                                      \
@@ -23,7 +23,7 @@ __attribute__((weak)) size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t
         }                                                                                \
     } while (0)
 
-/* A copy of exactly size bytes, so that the sanitizer sees a look past its end. */
+/* A copy of exactly size bytes, so that the sanitizer detects reads past its end. */
 static inline void *exact_copy(const void *data, size_t size)
 {
     void *copy = malloc(size ? size : 1);
@@ -32,7 +32,7 @@ static inline void *exact_copy(const void *data, size_t size)
     return copy;
 }
 
-/* Makes the checksum of a tar header right, in the usual form. */
+/* Writes the correct checksum into a tar header, in the usual form. */
 static inline void fix_tar_checksum(uint8_t *block)
 {
     unsigned sum = 8 * ' ';

@@ -1,4 +1,4 @@
-"""Seeds of the fuzz target for array files: headers, right or wrong, as Python writes them."""
+"""Seeds of the fuzz target for array files: valid and invalid headers, as Python writes them."""
 import json
 import pathlib
 import struct
@@ -12,8 +12,8 @@ def array_entry(offset, shape, dtype, **more):
 
 
 def array_file(header, pages=4, options=FIX_LENGTH | VERIFY_TOO | STATS_TOO):
-    """What fuzz_gnz makes a file of: its length in pages and how to use it, a zero, and the
-    file's beginning."""
+    """The input of fuzz_gnz: the file's length in pages and how to use it, a zero, and the
+    beginning of the file."""
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
     return bytes([pages | options, 0]) + b"GNZ1" + struct.pack("<I", len(text)) + text
 

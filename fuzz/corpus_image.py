@@ -1,5 +1,6 @@
-"""Seeds for fuzz_image: eight bytes that choose the steps, then an image. The compressed ones are
-kept as they once came from Pillow, so that the corpus does not depend on its version."""
+"""Seeds for fuzz_image: eight bytes that choose the steps, then an image. The compressed images
+were made with Pillow once and are stored here, so that the corpus does not depend on its version.
+"""
 import base64
 import struct
 import zlib
@@ -44,7 +45,7 @@ FILES = {
 
 
 def filtered_png(width, height, depth, colour, rows, *more, interlace=0):
-    """Each row begins with the number of its filter."""
+    """Each row begins with its filter number."""
     def part(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
     # A stored block, so that the bytes do not depend on the version of zlib.

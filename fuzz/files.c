@@ -1,9 +1,9 @@
-/* Files in memory, for the fuzz targets: what lies in a folder made by mkdtemp, or behind
- * memfd_create, never reaches the system. A call to it costs more than most inputs, and
- * here every map ends with its file, so that the sanitizer sees a look past its end.
- * Linked with --wrap (meson.build); the calls for all other files go on to the system.
+/* Files in memory for the fuzz targets: files in a folder made by mkdtemp, or created
+ * with memfd_create, never reach the system. A system call costs more than most inputs.
+ * Here every map ends where its file ends, so that the sanitizer detects reads past it.
+ * Linked with --wrap (meson.build); calls for all other files are passed to the system.
  *
- * After each input everything that was opened and mapped must be closed again. */
+ * After each input, everything that was opened and mapped must be closed again. */
 #include "common.h"
 
 #include <dirent.h>
@@ -20,7 +20,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-/* The fuzzer is to look at the library, not at this. */
+/* The fuzzer should explore the library, not this file. */
 #pragma clang attribute push(__attribute__((no_sanitize("coverage"))),                   \
                              apply_to = function)
 
@@ -28,28 +28,28 @@ enum {
     MAX_NODES = 64,
     MAX_HANDLES = 256,
     MAX_MAPS = 256,
-    MAX_NAME = 5000, /* longer than those that the system allows */
+    MAX_NAME = 5000, /* longer than the system allows */
     PAGE = 4096,
     FIRST_FD = 1 << 20,
-    KEPT = 1 << 20, /* a buffer up to this size waits for the next file */
+    KEPT = 1 << 20, /* a buffer up to this size is reused for the next file */
 };
 
 typedef struct node {
-    char name[MAX_NAME]; /* "": it has none */
+    char name[MAX_NAME]; /* "": no name */
     size_t name_len;
     bool is_folder;
-    unsigned uses; /* handles and maps */
+    unsigned uses; /* open handles and maps */
     unsigned maps; /* maps of the buffer itself */
     uint64_t number;
     uint64_t changed;
-    unsigned char *data; /* from size on it is poisoned */
+    unsigned char *data; /* bytes from size on are poisoned */
     size_t size, capacity;
-    const void *lock; /* the handle that has it */
+    const void *lock; /* the handle that holds it */
 } node;
 
 typedef struct handle {
     node *node;
-    bool is_kept; /* by the target, from input to input */
+    bool is_kept; /* owned by the target, kept from input to input */
     int flags;
     size_t at;
 } handle;
@@ -57,7 +57,7 @@ typedef struct handle {
 typedef struct map {
     unsigned char *data;
     size_t size;
-    node *node; /* NULL: a copy of its own */
+    node *node; /* NULL: a separate copy */
 } map;
 
 typedef struct listing {
@@ -82,7 +82,7 @@ static void unlock(const int *locked)
     pthread_mutex_unlock(&lock);
 }
 
-/* Defines what stands before a call of the system's, which is __real_NAME here. */
+/* Defines a wrapper for a system call, which is __real_NAME here. */
 #define WRAPPED(type, name, ...)                                                         \
     type __real_##name(__VA_ARGS__);                                                     \
     type __wrap_##name(__VA_ARGS__);                                                     \
@@ -99,8 +99,7 @@ static int fail(int why)
 static void set_size(node *n, size_t size)
 {
     if (size > n->capacity) {
-        CHECK(n->maps ==
-              0); /* nothing here writes past a file's end while it is mapped */
+        CHECK(n->maps == 0); /* no write extends a mapped file */
         size_t capacity = (size > 2 * n->capacity ? size : 2 * n->capacity) + PAGE - 1;
         capacity -= capacity % PAGE;
         unsigned char *data = aligned_alloc(PAGE, capacity);
@@ -143,7 +142,7 @@ static node *new_node(const char *name, bool is_folder)
         n->lock = NULL;
         return n;
     }
-    abort(); /* more files than there is room for */
+    abort(); /* too many files */
 }
 
 static node *find(const char *name)
@@ -169,8 +168,8 @@ static node *descriptor_node(const char *path)
     return h ? h->node : NULL;
 }
 
-/* Whether a path is ours; full is its name with the folder before it, no slash at the
- * end. */
+/* Whether a path is in our folder; full is the name with the folder before it, without a
+ * trailing slash. */
 static bool is_ours(int folder, const char *path, char *full)
 {
     handle *h = handle_of(folder);
@@ -363,7 +362,7 @@ WRAPPED(int, access, const char *path, int mode)
     return node_of(full) ? 0 : fail(ENOENT);
 }
 
-/* --- What a file is --------------------------------------------------------------- */
+/* --- File attributes ---------------------------------------------------------------- */
 
 static int stat_node(const node *n, struct stat *out)
 {
@@ -441,7 +440,7 @@ WRAPPED(int, flock, int fd, int operation)
         return 0;
     }
     if (h->node->lock && h->node->lock != h) {
-        CHECK(operation & LOCK_NB); /* it would wait for itself */
+        CHECK(operation & LOCK_NB); /* it would deadlock */
         return fail(EWOULDBLOCK);
     }
     if (operation & LOCK_EX) h->node->lock = h;
@@ -604,7 +603,7 @@ static map *map_at(const void *at)
     return NULL;
 }
 
-/* What is only read is a copy: no two maps have one address, as is usual. */
+/* Read-only maps are copies: as usual, no two maps have the same address. */
 static void *map_node(node *n, size_t size, bool is_shared, size_t at)
 {
     map *m = maps;
@@ -666,7 +665,7 @@ WRAPPED(int, mincore, void *at, size_t size, unsigned char *out)
 
 /* --- Folders ---------------------------------------------------------------------- */
 
-/* Told apart from the system's by their addresses. */
+/* Distinguished from the system's by their addresses. */
 static listing listings[8];
 
 static listing *listing_of(DIR *dir)

@@ -1,7 +1,7 @@
-/* Chance and time that are none: what the library draws from the system is the same in
- * every run of a fuzz target, so that runs with one seed do the same. Where hash tables
- * put things, how temporary files are called and when a length was last looked at must
- * not matter to anybody else. */
+/* Fixed randomness and time: what the library draws from the system is the same in every
+ * run of a fuzz target, so that runs with the same seed do the same. The layout of hash
+ * tables, the names of temporary files and the time of the last length check must not
+ * affect any result. */
 #include <string.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
@@ -21,7 +21,7 @@ pid_t getpid(void)
     return 4242;
 }
 
-/* The coarse clock ticks with every look at it; the fuzzer itself uses others. */
+/* The coarse clock advances with every call; the fuzzer itself uses other clocks. */
 int clock_gettime(clockid_t clock, struct timespec *out)
 {
     static __thread long ticks;

@@ -1,4 +1,4 @@
-/* A folder for the files of a fuzz target, and ways to put them there. */
+/* A folder for the files of a fuzz target, and functions that write files to it. */
 #ifndef TARN_FUZZ_FOLDER_H
 #define TARN_FUZZ_FOLDER_H
 
@@ -21,7 +21,7 @@ static inline void remove_folder(void)
     rmdir(folder);
 }
 
-/* Returns whether it was not there yet. */
+/* Returns whether the file is new. */
 static inline bool make_folder(void)
 {
     if (folder[0]) return false;

@@ -1,13 +1,13 @@
-/* Fields of every kind that has a parser of ours: the first byte chooses the name, the
- * rest is the field. What is decoded is encoded and decoded again, and must be the same.
- */
+/* Fields of every type that has a parser in the library: the first byte chooses the name,
+ * the rest is the field. A decoded value is encoded and decoded again, and must be the
+ * same. */
 #include "common.h"
 
 #include <tarn/codec.h>
 
 #include "base/array.h"
 
-#define MAX_SIZE (1u << 20) /* so that no input asks for much memory */
+#define MAX_SIZE (1u << 20) /* so that no input needs much memory */
 
 static const char *const fields[] = {
     "npy",   "npz", "rle",    "ten",   "cls",    "json", "seg8", "seg16", "seg24",
@@ -39,7 +39,7 @@ static void check_same_array(const tarn_array *a, const tarn_array *b)
     free(two);
 }
 
-/* What loses nothing comes back as it was. */
+/* Lossless types come back unchanged. */
 static int is_exact(const char *field)
 {
     return strcmp(field, "jpg") && strcmp(field, "webp") && strcmp(field, "json") &&

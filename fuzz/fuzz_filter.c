@@ -1,6 +1,6 @@
-/* Compressed data through a source: one byte says how it is read, the rest is the data.
- * However it is cut, going in and coming out, the same bytes and the same outcome must
- * come; and what zlib makes of gzip data is what we make of them. */
+/* Compressed data read through a source: one byte says how it is read, the rest is the
+ * data. However input and output are divided into pieces, the bytes and the outcome must
+ * be the same. For gzip data they must equal those of zlib. */
 #include "common.h"
 
 #include <stdbool.h>
@@ -20,7 +20,7 @@ typedef struct result {
     tarn_status status;
 } result;
 
-/* Between the first and the last few thousand bytes small pieces only cost time. */
+/* Between the first and the last few thousand bytes, small pieces only cost time. */
 static size_t next_piece(size_t piece, size_t at)
 {
     if (at < EDGE || at >= MOST - EDGE) return piece;
@@ -55,7 +55,7 @@ static void read_all(const char *path, tarn_filter filter, size_t piece, result 
     tarn_source_close(source);
 }
 
-/* All members, or false if zlib finds anything wrong. */
+/* Decompresses all members; false if zlib finds an error. */
 static bool zlib_reads(const uint8_t *data, size_t size, uint8_t *out, size_t *out_size)
 {
     z_stream z = {.next_in = (Bytef *)(uintptr_t)data, .avail_in = (uInt)size};
@@ -81,7 +81,7 @@ static void compare_with_zlib(const uint8_t *data, size_t size, const result *ou
         CHECK(ours->status == TARN_OK);
         CHECK(ours->size == made && memcmp(ours->data, out, made) == 0);
     } else if (ours->status == TARN_OK && size && data[size - 1] != 0) {
-        CHECK(false); /* only padding is more than zlib takes */
+        CHECK(false); /* zlib accepts everything but padding */
     }
 }
 
@@ -89,7 +89,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const size_t pieces[] = {1, 7, 4096, 65536};
     static const size_t chunks[] = {TARN__MAGIC_MAX, 19, 100, 1000, 4096};
-    static uint8_t room[2][MOST + 65536 + 1]; /* too large to be allocated every time */
+    static uint8_t room[2][MOST + 65536 + 1]; /* too large to allocate every time */
     static char path[64];
     static int fd = -1;
     if (size < 1) return 0;

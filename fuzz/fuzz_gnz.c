@@ -1,10 +1,10 @@
-/* An array file. Whatever its header says, what is opened lies inside the file, behind
- * the header and apart from each other, every way of reading gives the same bytes, and
- * written again it is a file that says the same.
+/* An array file. Whatever its header says, every array that can be opened is inside the
+ * file, after the header, and does not overlap another. All ways of reading give the same
+ * bytes, and the arrays written again give a file with the same content.
  *
- * The input is two bytes and the beginning of a file: the low four bits of the first are
- * the file's length in pages, 16 sets the header's length to what there is, 32 verifies.
- * The rest of the file is a pattern. */
+ * The input is two bytes and the beginning of a file: the low four bits of the first byte
+ * are the file's length in pages, 16 sets the header's length to what is available, 32
+ * verifies. The rest of the file is a pattern. */
 #include "common.h"
 
 #include <tarn/gnz.h>
@@ -23,7 +23,7 @@ static size_t put_input(const uint8_t *data, size_t size, unsigned options)
     static uint8_t pattern[MAX_PAGES * TARN_GNZ_PAGE], file[sizeof pattern];
     size_t pages = options & (MAX_PAGES - 1), len = pages * TARN_GNZ_PAGE;
     if (len < size) len = size;
-    /* Once: a loop for every input is slow where each comparison is traced. */
+    /* Filled once: a loop for every input is slow where each comparison is traced. */
     for (size_t i = TARN_GNZ_PAGE; !pattern[sizeof pattern - 1] && i < sizeof pattern;
          i++)
         pattern[i] = (uint8_t)(i * 31 >> 3);
@@ -53,7 +53,7 @@ static void check_place(const tarn_gnz *gnz, size_t number, size_t len)
     }
 }
 
-/* All ways of reading, and the values packed in the caller's hands. */
+/* All ways of reading, and the values packed into the caller's memory. */
 static char *check_values(tarn_gnz *gnz, size_t number, const tarn_gnz_array *info)
 {
     tarn_gnz_view view;
@@ -80,7 +80,7 @@ static char *check_values(tarn_gnz *gnz, size_t number, const tarn_gnz_array *in
     return read;
 }
 
-/* The same arrays from the file that was written. */
+/* The same arrays, from the rewritten file. */
 static void compare(tarn_gnz *gnz, char **values)
 {
     tarn_gnz *again;

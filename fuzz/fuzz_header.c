@@ -29,7 +29,8 @@ static void check_header(const unsigned char *block)
     CHECK(h.prefix_len == 0 || memcmp(block + 257, "ustar", 5) == 0);
 }
 
-/* As it is, and with the checksum made right, so that what is behind it is reached. */
+/* Parsed as it is, and with a correct checksum, so that the code after the check is
+ * reached. */
 static void try_header(const uint8_t *data)
 {
     unsigned char *block = exact_copy(data, TARN__BLOCK);

@@ -1,5 +1,5 @@
-/* What a server says about its answer: header lines, and the body that explains a
- * failure. The input is the head, an empty line, and the body. */
+/* A server's response: header lines, and the body that explains a failure. The input is
+ * the head, an empty line, and the body. */
 #include "common.h"
 
 #include "io/http.h"

@@ -1,11 +1,12 @@
-/* Packs with tables that were made to hurt: read, validate, use, write again. Whatever
- * the bytes are, payloads that pass their CRC come out of the second pack as out of the
- * first, and so do all values of both tables.
+/* IAC files with hostile tables: read, validate, use, write again. Whatever the bytes
+ * are, payloads that pass their CRC are the same in the second file as in the first, and
+ * so are all values of both tables.
  *
  * The input is a byte of options, the length of the slide table and of the index table
- * (24 bits each, little endian), both tables, and the data segment. With RAW_HEADER what
- * would be the slide table is the header's JSON, and the tables are empty. With MESSAGE
- * all after the lengths is one Arrow message's metadata, which is only checked. */
+ * (24 bits each, little endian), both tables, and the data segment. With RAW_HEADER the
+ * slide table is replaced by the header's JSON, and the tables are empty. With MESSAGE
+ * everything after the lengths is the metadata of one Arrow message, which is only
+ * checked. */
 #include "common.h"
 
 #include <tarn/dataset.h>
@@ -53,7 +54,7 @@ static uint64_t rows_of(const uint8_t *data, size_t size)
     return rows;
 }
 
-/* A header that fits the tables, so that what is in them is reached. */
+/* A header that matches the tables, so that their content is reached. */
 static bool make_header(unsigned char *out, unsigned options, const uint8_t *tables,
                         size_t slides, size_t index, size_t data)
 {
@@ -85,7 +86,7 @@ static void raw_header(unsigned char *out, unsigned options, const uint8_t *json
     memcpy(out + 16, json, size);
 }
 
-/* --- Using ------------------------------------------------------------------------ */
+/* --- Use -------------------------------------------------------------------------- */
 
 static uint64_t rows_to_use(const tarn_iac *pack)
 {
@@ -154,7 +155,7 @@ static void compare_values(tarn_iac *a, tarn_iac *b, bool reversed)
     }
 }
 
-/* What was read and validated can be written, and is the same when it is read again. */
+/* What was read and validated can be written, and is the same when read again. */
 static void write_again(tarn_iac *pack)
 {
     tarn_iac_write_options o = TARN_IAC_WRITE_OPTIONS_INIT;
@@ -172,7 +173,7 @@ static void write_again(tarn_iac *pack)
     tarn_iac_close(copy);
 }
 
-/* The same with the first rows in reverse. */
+/* The same with the first rows in reverse order. */
 static void write_reversed(tarn_iac *pack)
 {
     tarn_iac_write_options o = TARN_IAC_WRITE_OPTIONS_INIT;
@@ -195,7 +196,7 @@ static void write_reversed(tarn_iac *pack)
     tarn_iac_close(copy);
 }
 
-/* Records, or members of samples, as a dataset has them. */
+/* Records, or members of samples, read through a dataset. */
 static void use_dataset(void)
 {
     tarn_dataset *d;

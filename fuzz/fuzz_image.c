@@ -1,7 +1,7 @@
-/* Images through the steps: the first eight bytes choose them and the draw, the rest is
- * the image. Whatever comes out is the same from a decoder that was used before, and the
- * header's word is what decoding gives. PNGs get right checksums when they are changed,
- * or nothing behind them would ever be reached. */
+/* Images through the steps: the first eight bytes choose the steps and the draw, the rest
+ * is the image. A decoder that was used before gives the same result, and the image
+ * header states what decoding gives. Mutated PNGs get correct checksums; otherwise the
+ * code after the check would never be reached. */
 #include "common.h"
 
 #include <zlib.h>
@@ -10,7 +10,7 @@
 
 #include "../tests/images.h"
 
-#define MAX_SIZE   (4u << 20) /* so that no input asks for much memory */
+#define MAX_SIZE   (4u << 20) /* so that no input needs much memory */
 #define MAX_PIXELS 65536u
 
 static tarn_image_decoder *make_decoder(void)
@@ -92,7 +92,7 @@ static void check_steps(tarn_image_decoder *used, const void *data, size_t size,
     tarn__image_plan_free(plan);
 }
 
-/* --- PNGs that are right where nothing is to be found ------------------------------- */
+/* --- PNGs with valid checksums ------------------------------------------------------ */
 
 enum { SIGNATURE = 8, EXTRA = 12, STORED = 7 };
 
@@ -107,7 +107,7 @@ static void put_big32(uint8_t *p, uint32_t v)
         p[i] = (uint8_t)(v >> (24 - 8 * i));
 }
 
-/* A zlib stream of one stored block gets its length and its sum. */
+/* A zlib stream of one stored block gets its length and its checksum. */
 static void mend_stream(uint8_t *p, size_t size)
 {
     if (size < STORED + 4 || size > 65535 || memcmp(p, "\x78\1\1", 3) != 0) return;

@@ -1,6 +1,6 @@
-/* Journals of writers: the input is one, as it is and with first line and checksum put
- * right. Whatever it says, only shards of the fold in its own folder are named, and a
- * journal that counts says the same when it is written again. */
+/* Journals of writers: the input is a journal, used as it is and with its first line and
+ * checksum corrected. Whatever it says, it can only name shards of the fold in its own
+ * folder, and a valid journal says the same when it is written again. */
 #include "common.h"
 
 #include "base/crc.h"

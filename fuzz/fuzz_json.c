@@ -1,4 +1,5 @@
-/* JSON texts: whatever is read can be walked, written, and read again as the same. */
+/* JSON texts: every text that can be read can be walked, written, and read again as the
+ * same. */
 #include "common.h"
 
 #include "base/json.h"
@@ -34,7 +35,7 @@ static void write_it(const tarn__json_doc *doc, tarn__buf *out, int indent, bool
     CHECK(tarn__json_end(&w, &err) == TARN_OK);
 }
 
-/* Read, written, read and written once more: the second text is the first one. */
+/* Read, written, read and written again: the second text is the first one. */
 static void check_round(const tarn__json_doc *doc, int indent, bool ascii, bool sort)
 {
     tarn__buf first, second;

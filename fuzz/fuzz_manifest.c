@@ -1,7 +1,7 @@
-/* Manifests that people write: CSV, TSV and JSON lines for shards, JSON lines for packs,
- * and lists of names to keep. What is accepted is written, and the samples of the result
- * are those of the manifest. The first byte is the kind, the rest is the text. Beside the
- * manifest lie two files, a.txt and b.bin. */
+/* Manifests that people write: CSV, TSV and JSON lines for shards, JSON lines for record
+ * packs, and lists of names to keep. An accepted manifest is written, and the samples of
+ * the result are those of the manifest. The first byte is the kind, the rest is the text.
+ * Two files, a.txt and b.bin, are beside the manifest. */
 #include "common.h"
 
 #include <tarn/dataset.h>
@@ -106,7 +106,7 @@ static void try_collection(const char *manifest)
     tarn__collection_free(c);
 }
 
-/* --- Packs ------------------------------------------------------------------------ */
+/* --- Record packs ----------------------------------------------------------------- */
 
 static void try_pack(const char *manifest)
 {

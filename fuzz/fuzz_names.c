@@ -1,5 +1,5 @@
-/* Names: splitting into key and field by both rules, cleaning and lower-casing, what a
- * shard's file name says, and what is shown of a name. The input is the name. */
+/* Names: splitting into key and field by both rules, cleaning and lower-casing, parsing a
+ * shard's file name, and showing a name. The input is the name. */
 #include "common.h"
 
 #include "base/error.h"
@@ -14,7 +14,7 @@ static int has_control(const char *s, size_t len)
     return 0;
 }
 
-/* In a key or a field, where tabs may be. */
+/* In a key or a field, which may contain tabs. */
 static int has_forbidden(const char *s, size_t len)
 {
     for (size_t i = 0; i < len; i++)
@@ -84,7 +84,7 @@ static void try_split(tarn_keys rule, const char *name, size_t len)
     tarn__splitter_reset(&splitter);
 }
 
-/* Cleaning and lower-casing once is enough, and neither leaves UTF-8. */
+/* Cleaning and lower-casing are idempotent, and both give valid UTF-8. */
 static void try_utf8(const char *text, size_t len)
 {
     tarn__buf clean, lower, again;

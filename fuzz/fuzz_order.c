@@ -1,6 +1,6 @@
-/* States of datasets: whatever is resumed gives samples that exist, to its last position,
- * and its own state resumes it again. The words DATA and CHAIN in a text stand for what
- * the dataset's own state has there. */
+/* States of datasets: a state that can be resumed gives samples that exist, up to its
+ * last position, and its own state resumes it again. In an input, the words DATA and
+ * CHAIN stand for the values in the dataset's own state. */
 #include <stdbool.h>
 
 #include "folder.h"
@@ -27,7 +27,7 @@ static void put_rows(const char *path)
     put_file(path, file, sizeof file);
 }
 
-/* Rows as they are, shuffled, a mix of both, its shuffle, and that of one rank. */
+/* Rows in order, shuffled, a mix of both, the mix shuffled, and one rank of that. */
 static void open_sets(void)
 {
     char path[PATH_SIZE];
@@ -70,7 +70,7 @@ static void check_set(tarn_dataset *d)
     tarn_text_reset(&text);
 }
 
-/* The value after a name in a state, up to what ends it. */
+/* The value after a name in a state, up to its delimiter. */
 static void put_own(char *text, const char *word, const char *state, const char *name,
                     const char *end)
 {

@@ -1,6 +1,6 @@
-/* Any bytes, compressed or not, read as a stream: its members must be those that the
- * reader of plain files finds, with the same errors at the same places, and the samples
- * made of them must be the same as well. The first two bytes are options. */
+/* Any bytes, compressed or not, read as a stream: the members must be those that the
+ * reader of plain files finds, with the same errors at the same offsets, and the samples
+ * must be the same as well. The first two bytes are options. */
 #include "common.h"
 
 #include <sys/mman.h>
@@ -19,7 +19,7 @@ typedef struct text {
     char *data;
     size_t size, capacity;
     size_t last; /* where the last member begins */
-    bool cut;    /* something was told that ends inside a member */
+    bool cut;    /* an event was reported that ends inside a member */
 } text;
 
 static char given[64], url[80], plain[64];
@@ -54,7 +54,7 @@ static void add_notice(void *context, const tarn_error *what)
     add_error(context, what);
 }
 
-/* --- The same both ways ------------------------------------------------------------- */
+/* --- Both ways are the same --------------------------------------------------------- */
 
 static text read_members(const char *from, bool lenient)
 {
@@ -87,7 +87,7 @@ static text read_members(const char *from, bool lenient)
     return t;
 }
 
-/* A stream may have returned its last member before it knew that it is cut. */
+/* A stream may have returned its last member before it detects that it is truncated. */
 static bool same(const text *file, const text *stream)
 {
     if (file->size == stream->size && memcmp(file->data, stream->data, file->size) == 0)
@@ -151,7 +151,7 @@ static text read_samples(const char *from, tarn_samples_options o)
     return t;
 }
 
-/* Where no member is cut nothing may differ. */
+/* Where no member is truncated, nothing may differ. */
 static void compare_samples(const tarn_samples_options *o)
 {
     text file = read_samples(plain, *o), stream = read_samples(url, *o);
@@ -177,7 +177,7 @@ static void put(int fd, const uint8_t *data, size_t size)
     CHECK(size == 0 || pwrite(fd, data, size, 0) == (ssize_t)size);
 }
 
-/* What the input is without its compression; false if it cannot be known. */
+/* The input without its compression; false if it cannot be known. */
 static bool unpack(int fd)
 {
     static uint8_t buf[MAX_PLAIN + 1];
@@ -188,7 +188,7 @@ static bool unpack(int fd)
     tarn_source_close(source);
     if (status != TARN_OK || got > MAX_PLAIN) return false;
     put(fd, buf, got);
-    tarn_tar *tar; /* compressed once more, or in a way that is refused */
+    tarn_tar *tar; /* compressed again, or in a format that is refused */
     if (tarn_tar_is_stream(plain) || tarn_tar_open(plain, NULL, &tar, NULL) != TARN_OK)
         return false;
     tarn_tar_close(tar);
@@ -204,7 +204,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         plain_fd = scratch_file(plain, sizeof plain);
         snprintf(url, sizeof url, "file:%s", given);
         source_options.max_size = 2 * MAX_PLAIN;
-        source_options.max_memory = 32u << 20; /* libzstd takes a little more */
+        source_options.max_memory = 32u << 20; /* libzstd accepts a little more */
     }
     if (size < 2) return 0;
     unsigned flags = data[0];

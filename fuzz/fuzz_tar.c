@@ -121,8 +121,8 @@ static int same(const found *a, const found *b)
            a->name_len == b->name_len && memcmp(a->name, b->name, a->name_len) == 0;
 }
 
-/* What strict reading gives, lenient reading gives too; and damage is told exactly when
- * strict reading fails. */
+/* What strict reading gives, lenient reading gives too; and damage is reported exactly
+ * when strict reading fails. */
 static void compare(const list *strict, const list *lenient)
 {
     CHECK(lenient->count >= strict->count);
@@ -146,7 +146,7 @@ static const found *member_at(const list *l, uint64_t offset)
     return NULL;
 }
 
-/* Whatever was scanned can be fetched again: bytes and full name. */
+/* Every scanned member can be fetched again: bytes and full name. */
 static void check_row(tarn__fold *fold, uint64_t number, const list *l)
 {
     tarn_row row;
@@ -173,7 +173,7 @@ static size_t regular_count(const list *l)
     return n;
 }
 
-/* Returns whether the archive could be indexed; *out_duplicates counts what collides. */
+/* Returns whether the archive could be indexed; *out_duplicates counts collisions. */
 static int check_fold(const list *l, tarn_keys keys, bool lenient,
                       uint64_t *out_duplicates)
 {
@@ -221,8 +221,8 @@ static void check_tear(const list *strict)
     if (strict->end == TARN_END) CHECK(status == TARN_END);
 }
 
-/* A file that is compressed in a way that cannot be read is refused when it is opened,
- * strict or lenient. */
+/* A file in a compression format that cannot be read is refused when it is opened, strict
+ * or lenient. */
 static bool is_refused_at_once(void)
 {
     tarn_tar *tar;
@@ -259,7 +259,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     return 0;
 }
 
-/* Without its checksum no header gets far, and a mutation never hits it. */
+/* A header without a correct checksum gets nowhere, and mutations never hit it. */
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned seed)
 {
     size = LLVMFuzzerMutate(data, size, max);

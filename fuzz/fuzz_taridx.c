@@ -1,8 +1,9 @@
-/* An index and its sums, in front of shards that never change: whatever the two files
- * say, bytes that are given out are those of the member they are said to be.
+/* An index and its checksums, beside shards that never change: whatever the two files
+ * say, returned bytes are those of the member they claim to be.
  *
- * The input is 4 bytes, an index, and the sums if any bytes are left: the low 24 bits of
- * the little-endian number are the length of the index, the other 8 are options. */
+ * The input is 4 bytes, an index, and the checksums if any bytes are left: the low 24
+ * bits of the little-endian number are the length of the index, the other 8 are options.
+ */
 #include "common.h"
 
 #include <tarn/dataset.h>
@@ -94,8 +95,8 @@ static bool is_twin(const char *key)
     return strcmp(key, TWIN_ONE) == 0 || strcmp(key, TWIN_TWO) == 0;
 }
 
-/* Sums are believed about where the member before ends, and so about whether there is
- * room for an extended header, which gives a member its size. */
+/* The checksum file is trusted about where the previous member ends, and so about whether
+ * there is room for an extended header, which gives a member its size. */
 static bool is_hidden(tarn__fold *fold, uint64_t number, const tarn_row *row)
 {
     tarn_row before;
@@ -104,7 +105,7 @@ static bool is_hidden(tarn__fold *fold, uint64_t number, const tarn_row *row)
            before.shard == row->shard && before.offset + 512 + before.size <= row->offset;
 }
 
-/* The member a row gives out, or NULL if it gives an error. */
+/* The member that a row returns, or NULL if it returns an error. */
 static const truth *check_row(tarn__fold *fold, uint64_t number)
 {
     tarn_row row;
@@ -128,9 +129,9 @@ static const truth *check_row(tarn__fold *fold, uint64_t number)
     return m;
 }
 
-/* All rows of a sample that can be read have one key, or two with one hash: whoever wrote
- * the index is believed about those. Where a key was asked for and the index knows of
- * keys that share a hash, every row was compared. */
+/* All readable rows of a sample have one key, or two with the same hash: the index is
+ * trusted about those. When a sample was looked up by key and the index lists keys that
+ * share a hash, every row was compared. */
 static void check_sample(tarn__fold *fold, const tarn__sample_rows *s, const char *key)
 {
     bool exact = key && tarn_index_collision(fold->index, 1);
@@ -227,7 +228,7 @@ static void check_sets(tarn_dataset *d)
     tarn_field_sets_reset(&sets);
 }
 
-/* Rows that members are said to have, in a fold of the same files. */
+/* The rows that the members should have, in a fold of the same files. */
 static void check_members(tarn__fold *fold, tarn_dataset *d, uint64_t sample)
 {
     tarn_stored have[64];
@@ -322,7 +323,7 @@ static void check_fold(const char *path, unsigned options, bool verified)
     if (verified && !(options & CHECKED)) CHECK(good == count_truth());
 }
 
-/* Whether verification finds nothing to say against an index that is there. */
+/* Whether verification finds no problem in an existing index. */
 static bool verify(const char *path)
 {
     tarn_verify_report report = {0};
@@ -359,7 +360,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 /* --- Mutation --------------------------------------------------------------------- */
 
-/* Writes the CRCs of a part's pages; returns the place behind them, or NULL. */
+/* Writes the CRCs of a part's pages; returns the position after them, or NULL. */
 static uint8_t *fix_pages(uint8_t *at, const uint8_t *end, const uint8_t *part,
                           size_t size)
 {
@@ -371,7 +372,7 @@ static uint8_t *fix_pages(uint8_t *at, const uint8_t *end, const uint8_t *part,
     return at;
 }
 
-/* Makes the CRCs of a .tarsum right, so that what is behind them is reached. */
+/* Corrects the CRCs of a .tarsum, so that the code after the check is reached. */
 static void fix_sums(const uint8_t *index, size_t index_size, uint8_t *sums, size_t size)
 {
     if (size < 128 || index_size < 64) return;

@@ -1,5 +1,5 @@
-/* Lists of URLs, and what is made of a single one: expansion, what is shown, percent
- * signs. The input is the text. */
+/* Lists of URLs, and functions for a single URL: expansion, display, percent encoding.
+ * The input is the text. */
 #include "common.h"
 
 #include <math.h>
@@ -10,8 +10,8 @@
 
 enum { LONGEST = 96 };
 
-/* Whether it may stand for thousands of URLs, by a long range or by several braces side
- * by side: right, but slow. */
+/* Whether it may expand to thousands of URLs, by a long range or by several adjacent
+ * braces: valid, but slow. */
 static int makes_many(const char *text)
 {
     size_t run = 0, braces = 0, commas = 0, ranges = 0;
@@ -42,7 +42,7 @@ static void try_list(const char *text)
     CHECK(count >= 1 && count <= TARN_MAX_URLS);
     for (size_t i = 0; i < count && i < 100; i++)
         CHECK(strlen(urls.urls[i]) <= strlen(text) * 8 + 256);
-    /* Text without anything special stands for itself. */
+    /* Text without special characters expands to itself. */
     if (!strpbrk(text, "{}\\:")) {
         CHECK(tarn_urls_expand(text, &again, &err) == TARN_OK);
         CHECK(count == 1 && strcmp(urls.urls[0], text) == 0);
@@ -88,7 +88,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     text[size] = '\0';
     try_shown(text);
     try_percent(text);
-    /* What files there are is no matter here. */
+    /* The files that exist must not matter here. */
     if (!strpbrk(text, "*?[") && !makes_many(text)) try_list(text);
     free(text);
     return 0;

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Makes the seed files of the fuzz corpus, the same bytes every time.
 
-  make_corpus.py                puts them into the archives of fuzz/corpus (others stay in them)
-  make_corpus.py --check TARN   exits 1 unless the corpus is what it would write, and the
-                                command TARN finds nothing wrong with the sound indexes
+  make_corpus.py                adds them to the archives of fuzz/corpus (which keep their other files)
+  make_corpus.py --check TARN   exits with 1 unless the corpus is what it would write and the
+                                command TARN finds no error in the valid indexes
 
-Indexes and sums are composed here by hand, from docs/formats, and not by the library.
+Indexes and checksum files are composed here by hand, from docs/formats, not by the library.
 """
 import bz2
 import lzma
@@ -255,7 +255,7 @@ def mix(digest, word):
 
 
 def mix_header(digest, head):
-    """A header block, with the records behind it if it is an extended one."""
+    """A header block, followed by the records if it is an extended header."""
     digest = mix(digest, struct.unpack_from("<Q", head, 136)[0])
     digest = mix(digest, struct.unpack_from("<Q", head, 148)[0])
     if len(head) == 512:
@@ -328,7 +328,7 @@ class Fold:
         return b"".join(struct.pack("<HQQHIQ", *row) for row in self.rows)
 
     def keep(self, numbers):
-        """These rows alone, as samples that stand together."""
+        """Only these rows, as contiguous samples."""
         self.rows = [self.rows[i] for i in numbers]
         self.payloads = [self.payloads[i] for i in numbers]
         self.stems, self.contiguous = len({row[5] for row in self.rows}), True
@@ -401,7 +401,7 @@ def indexes():
     none.rows, none.fields, none.crashes, none.stems, none.payloads = [], [], [], 0, []
     yield "no_rows", seed(VERIFY, none.index(), none.sums())
 
-    # Every sample a txt and a cls: what the sums say is a promise that rows must keep.
+    # Every sample has a txt and a cls: the checksum file promises this, and the rows must keep it.
     even = Fold("train").keep((0, 1, 9, 10))
     yield "regular_sums", seed(VERIFY | FILTER, even.index(), even.sums())
     yield "regular_sums_checked", seed(CHECKED, even.index(), even.sums())
@@ -417,11 +417,11 @@ def indexes():
     empty.fields[1] = ""
     yield "empty_field_name", seed(VERIFY, empty.index())
 
-    # Rows that fit a member's own header, but not what the extended header before it says.
+    # Rows that match a member's own header, but not the extended header before it.
     short = Fold("train")
     short.rows[7][2] = 0
     yield "size_of_own_header", seed(0, short.index())
-    # The same, behind a row whose size hides that extended header.
+    # The same, after a row whose size hides that extended header.
     short.rows[6][2] = 1027
     yield "size_of_own_header_hidden", seed(0, short.index())
     named = Fold("train")
@@ -526,7 +526,7 @@ def npy(shape="(2, 3)", descr="<f4", payload=bytes(24), version=1, order="False"
 
 
 def stored_zip(**members):
-    """A zip whose members are stored, with every size where readers look for it."""
+    """A zip with stored members, with every size where readers look for it."""
     out, directory = b"", b""
     for name, data in members.items():
         name = name.encode() + b".npy"
@@ -595,7 +595,7 @@ TEXT = b"some text, some more text\n" * 3
 
 
 def gzip_stored(data, flags=0, fields=b""):
-    """One member that any version of zlib would write the same way: nothing is packed."""
+    """One stored member: any version of zlib would write the same bytes."""
     return (b"\x1f\x8b\x08" + bytes([flags]) + b"\0\0\0\0\0\x03" + fields + b"\1" +
             struct.pack("<HH", len(data), len(data) ^ 0xffff) + data +
             struct.pack("<II", zlib.crc32(data), len(data)))
@@ -659,7 +659,7 @@ def answers():
 
 
 def journals():
-    """The lines between the first and the checksum, which the target puts around them."""
+    """The lines between the first line and the checksum, which the target adds."""
     index = "%064x" % 0x1234 * 2
     texts = ["", "-\n", "-\n+train_0000.tar\n", "-\n+train_0000.tar\n+train_0001.tar\n",
              "-\n+train_0000.tar\n-train_0000.tar\n-train_0001.tar\n", "-\n-train-7.tar\n",
@@ -674,7 +674,7 @@ def journals():
 
 
 def states():
-    """States of the datasets that the target has: rows, and mixes of two sources."""
+    """States of the target's datasets: rows, and mixes of two sources."""
     def state(epoch=3, position=5, counts=None, used=None, chain="CHAIN", more=""):
         mix = f'"counts": {counts}, "used": {used}, ' if counts else ""
         return (f'{{"tarn": 2, "data": DATA, {mix}"chain": {chain}, "epoch": {epoch}, '

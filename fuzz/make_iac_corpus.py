@@ -21,7 +21,7 @@ RAW, FIRST, NO_MAP, CHECKED, CODEC = 1, 2, 4, 8, 16
 
 
 def judge():
-    """The makers of odd columns are the interop test's."""
+    """The functions that make odd columns are those of the interop test."""
     path = ROOT / "tests/interop/iac_judge.py"
     module = {"__name__": "judge"}
     exec(compile(path.read_text().replace("\nmain()\n", "\n"), str(path), "exec"), module)  # noqa: S102

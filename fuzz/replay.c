@@ -1,5 +1,5 @@
-/* Runs one fuzz target over every file of a folder and says in TAP what held. Each file
- * is given to a process of its own, so that one that kills it is one failure. */
+/* Runs one fuzz target over every file of a folder and reports the results as TAP. Each
+ * file is given to a separate process, so that a crash is one failure. */
 #include "common.h"
 
 #include <dirent.h>
@@ -18,7 +18,7 @@ static int remove_one(const char *path, const struct stat *st, int kind, struct 
     return remove(path);
 }
 
-/* Whatever a target leaves when it is killed goes with this folder. */
+/* Files that a killed target leaves are removed with this folder. */
 static void make_scratch(void)
 {
     CHECK(mkdtemp(scratch));

@@ -1,6 +1,6 @@
-/* The shards that fuzzed indexes are opened with, and the truth about them. Two folds:
- * "train" is contiguous, "mix" is not. make_corpus.py makes the same bytes, and both
- * sides compare their CRC-32C with the numbers here. */
+/* The shards that fuzzed indexes are opened with, and their true content. There are two
+ * folds: "train" is contiguous, "mix" is not. make_corpus.py makes the same bytes, and
+ * both sides compare their CRC-32C with the numbers here. */
 #ifndef TARN_FUZZ_SHARD_H
 #define TARN_FUZZ_SHARD_H
 
@@ -19,12 +19,12 @@ enum { MAX_SHARD = 16 << 10, SHARDS = 3, TRAIN_SHARDS = 2 };
 typedef enum naming { PLAIN, PAX_PATH, GNU_NAME, PAX_SIZE } naming;
 
 typedef struct truth {
-    unsigned shard; /* 0 and 1 are train's, 2 is mix's */
+    unsigned shard; /* 0 and 1 are in train, 2 is in mix */
     const char *key, *field, *name;
     naming how;
     unsigned char letter; /* the payload is this letter, size times */
     size_t size;
-    uint64_t offset; /* filled in when the shards are made */
+    uint64_t offset; /* set when the shards are made */
 } truth;
 
 static truth members[] = {

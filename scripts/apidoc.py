@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes the pages of the C reference, from the comments of the headers in include/tarn.
+"""Writes the pages of the C reference from the comments of the headers in include/tarn.
 
   apidoc.py FOLDER
 
-A header is read as it is written here: an overview in the first comment; sections in comments
+Headers must have this form: an overview in the first comment; sections in comments
 /* --- Title --- */; a comment belongs to the declarations that follow it up to an empty line.
 """
 import pathlib
@@ -45,7 +45,7 @@ def comment_text(raw):
 
 
 def chunks(text):
-    """Comments, declarations and empty lines of a header, in order."""
+    """The comments, declarations and empty lines of a header, in order."""
     lines = text.splitlines()
     i = 0
     while i < len(lines):
@@ -101,7 +101,7 @@ def parse(path):
 
 
 def shown(code):
-    """A declaration for readers: without attributes, and without the body of macros."""
+    """A declaration without attributes, and without the body of macros."""
     if code.startswith("#define"):
         first = code.split("\n")[0].rstrip("\\").rstrip()
         return re.sub(r"\s+", " ", first)
@@ -136,7 +136,7 @@ def linked(text, where, page):
 
 
 def prose(text, where, page):
-    """A comment as Markdown: indented lines are shown as they are."""
+    """A comment as Markdown; indented lines become code blocks."""
     out = []
     for paragraph in re.split(r"\n\s*\n", text):
         lines = paragraph.split("\n")

@@ -3,8 +3,8 @@
 # unit tests under qemu.
 #
 # The arm64 libraries are unpacked into build-arm64-root, and not installed beside those of this
-# system: multiarch would make apt change the versions of both. They come from where apt gets its
-# packages.
+# system: multiarch would make apt change the versions of both. They come from apt's configured
+# mirror.
 set -eu
 cd "$(dirname "$0")/.."
 root=$PWD/build-arm64-root
@@ -13,7 +13,7 @@ libraries="libc6-dev libgcc-12-dev libisal-dev libxxhash-dev zlib1g-dev libbz2-d
 libzstd-dev libjpeg62-turbo-dev libwebp-dev libcurl4-openssl-dev nettle-dev libbrotli-dev \
 liblz4-dev libcmocka-dev libpng-dev"
 
-# apt with its own state: nothing is installed, and every dependency is wanted.
+# apt with its own state: nothing is installed, so it lists every dependency.
 apt_arm64() {
     apt-get -qq -o APT::Architecture=arm64 -o APT::Architectures=arm64 -o Dir::State="$root.apt" \
         -o Dir::State::status="$root.apt/status" -o Dir::Cache="$root.apt/cache" \
@@ -35,7 +35,7 @@ unpack_libraries() {
     echo "$libraries" >"$root/.libraries"
 }
 
-# A link to /lib/... means the one of this root.
+# A link to /lib/... refers to the file in this root.
 absolute_links() {
     find "$root" -type l -lname '/*' | while read -r link; do
         ln -sfn "$root$(readlink "$link")" "$link"

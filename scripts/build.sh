@@ -1,5 +1,5 @@
 #!/bin/sh
-# Configures (once) and builds one flavour in its folder; with targets of ninja, only those.
+# Configures (once) and builds one flavour in its folder; with ninja targets, only those.
 #   build.sh plain|clang|asan|tsan|fuzz|arm64 [TARGET...]
 set -eu
 cd "$(dirname "$0")/.."

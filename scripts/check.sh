@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs one suite of build-plain and shows all that it prints: check.sh unit|cli|python [NAME[/TEST]]
-# Without a NAME, all suites of that kind, counted.
+# Runs one suite of build-plain and shows all of its output: check.sh unit|cli|python [NAME[/TEST]]
+# Without a NAME, runs all suites of that kind and counts the results.
 set -eu
 cd "$(dirname "$0")/.."
 kind=$1 name=${2:-}

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""The fuzz corpus: fuzz/corpus/TARGET.tar.gz, and regressions beside it as fuzz/corpus/TARGET/crash-WHAT.
+"""The fuzz corpus: fuzz/corpus/TARGET.tar.gz, and regressions next to it as fuzz/corpus/TARGET/crash-WHAT.
 
   corpus.py unpack [FOLDER]            unpacks both into FOLDER/TARGET (default: build-corpus)
   corpus.py add TARGET FILE...         adds files to the archive of a target, under found-HASH
   corpus.py crash TARGET WHAT FILE     keeps a crash as fuzz/corpus/TARGET/crash-WHAT
-  corpus.py grow [TARGET...]           adds what `make fuzz` found (build-fuzz/corpus), reduced by
-                                       libFuzzer to what reaches new code
+  corpus.py grow [TARGET...]           adds the inputs that `make fuzz` found (build-fuzz/corpus) and that
+                                       reach new code
   corpus.py count                      prints how many files each target has
 
-The archives are reproducible: names in order, no times, no owners. A file whose bytes the corpus
-has already is not added again.
+The archives are reproducible: names in order, no times, no owners. A file that the corpus already has is
+not added again.
 """
 import gzip
 import hashlib
@@ -35,7 +35,7 @@ def archive(target):
 
 
 def read(target):
-    """{name: bytes} of the archive of a target; a new target has none."""
+    """{name: bytes} of the archive of a target; empty for a new target."""
     if not archive(target).exists():
         return {}
     with tarfile.open(archive(target)) as tar:
@@ -43,7 +43,7 @@ def read(target):
 
 
 def write(target, files):
-    """Writes the archive of a target, if that changes it."""
+    """Writes the archive of a target if it changes."""
     if files == read(target):
         return
     plain = io.BytesIO()
@@ -72,7 +72,8 @@ def stamp(target):
 
 
 def unpack(folder=UNPACKED):
-    """Unpacks what changed. Several runs may do so at once: a folder appears whole."""
+    """Unpacks what changed. Several runs may do so at once: a folder appears only when it is
+    complete."""
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     for target in targets():
@@ -115,7 +116,7 @@ def crash(target, what, path):
 
 
 def grow(names):
-    """libFuzzer's merge keeps, of what was found, the files that reach code the corpus does not."""
+    """libFuzzer's merge keeps only the found files that reach code the corpus does not."""
     unpack()
     for target in names or targets():
         found, program = ROOT / "build-fuzz/corpus" / target, ROOT / f"build-fuzz/fuzz/fuzz_{target}"

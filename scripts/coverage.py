@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Reads llvm-cov's report: lines and branches by folder, the parsers one by one.
+"""Reads the report of llvm-cov: lines and branches by folder, and each parser separately.
 
-  coverage.py REPORT EXPORT MISSED     exits 1 if the branches of the parsers together are under the
-                                       goal; MISSED gets those that were not taken, with their lines
+  coverage.py REPORT EXPORT MISSED     exits with 1 if the branch coverage of the parsers is below the goal;
+                                       writes the branches that were not taken, with their lines, to MISSED
 """
 import collections
 import json
@@ -10,7 +10,7 @@ import pathlib
 import sys
 
 GOAL = 95.0
-# The parsers of files and messages from outside.
+# The parsers of untrusted files and messages.
 PARSERS = """src/base/json_read.c src/base/number.c src/base/utf8.c src/tar/header.c src/tar/pax.c
 src/tar/reader.c src/tar/keys.c src/tar/recover.c src/itar/index.c src/itar/sums.c
 src/itar/regular.c src/itar/locate.c src/itar/journal.c src/io/manifest.c src/gnz/parse.c
@@ -59,7 +59,7 @@ def main():
     folders = collections.defaultdict(lambda: [0] * 4)
     parsers, together = {}, [0] * 4
     for name, *count in rows(sys.argv[1]):
-        if not pathlib.Path(name).exists():  # compiled in, but not ours
+        if not pathlib.Path(name).exists():  # compiled in, but third-party code
             continue
         for target in ([folders["/".join(name.split("/")[:2])], folders["all"]] +
                        ([together] if name in PARSERS else [])):

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Lines and branches of the C sources that the tests reach (clang's source coverage), by file, and
-# the parsers apart: those have a goal of 95 % of the branches.
+# Lines and branches of the C sources that the tests reach (clang's source coverage), by file. The
+# parsers are listed separately, with a goal of 95 % of the branches.
 #   coverage.sh [SUITE...]     suites of tests/run.py: unit fuzz cli python hostile faults interop
-#                              by default; with every request for memory that fails, and all
+#                              by default; includes every failing memory request, and all
 #                              damage to fields and tables
-# Leaves build-coverage/report.txt, build-coverage/lines.txt with the source and its counts, and
+# Writes build-coverage/report.txt, build-coverage/lines.txt with the source and its counts, and
 # build-coverage/missed.txt with the branches of the parsers that no test takes.
 set -eu
 cd "$(dirname "$0")/.."
@@ -15,7 +15,7 @@ build=build-coverage
     -Dc_link_args=-fprofile-instr-generate >"$build.log" 2>&1 ||
     { cat "$build.log" >&2; rm -rf "$build" "$build.log"; exit 1; }
 rm -f "$build.log"
-# A few files for all processes: they add their counts to what is there.
+# A few files for all processes: they add their counts to existing ones.
 profiles=$PWD/$build/profiles
 export LLVM_PROFILE_FILE="$profiles/%4m.profraw"
 ninja -C "$build" --quiet
@@ -32,7 +32,7 @@ for suite in "$@"; do
             --match "damage_$part"
     done
 done
-rm -f default.profraw # of programs that tests start without their environment
+rm -f default.profraw # from programs that tests start without their environment
 llvm-profdata-14 merge -sparse "$profiles"/*.profraw -o "$build/tests.profdata"
 sources=$(find src -name '*.c')
 # shellcheck disable=SC2086

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The whole damage sweep under AddressSanitizer and UndefinedBehaviorSanitizer: every case that
-# the tests otherwise take a sample of. Prints the cases of each part and how many broke.
+# The whole damage sweep under AddressSanitizer and UndefinedBehaviorSanitizer: every case, where the
+# tests otherwise run a sample. Prints the cases of each part and how many broke.
 #   damage.sh [PART...]    parts: fields files fold repair tables (all of them)
 set -eu
 cd "$(dirname "$0")/.."

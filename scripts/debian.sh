@@ -1,10 +1,10 @@
 #!/bin/sh
 # Builds the wheel in a root of each Debian release, made by debootstrap, and uses it there with the
 # release's own Python and NumPy: bookworm has Python 3.11, trixie 3.13, sid 3.14. Needs root. The
-# packages come from where apt gets its own.
+# packages come from apt's configured mirror.
 #   debian.sh [RELEASE...]    default: bookworm trixie sid
 #
-# The roots stay in build-debian; remove one to have it made again.
+# The roots stay in build-debian; remove one to make it again.
 set -eu
 cd "$(dirname "$0")/.."
 [ $# -gt 0 ] || set -- bookworm trixie sid
@@ -25,7 +25,7 @@ make_root() {
     touch "$root/.complete"
 }
 
-# The sources as they are in the checkout, and what builds a wheel of them.
+# The sources of the checkout, and the tools that build a wheel from them.
 copy_sources() {
     rm -rf "$root/src" "$root/tools"
     mkdir -p "$root/src/third_party" "$root/tools"
@@ -37,7 +37,7 @@ copy_sources() {
 }
 
 use_wheel() {
-    # The mount is gone when the shell ends.
+    # The mount disappears when the shell ends.
     unshare --mount --propagation private sh -eu -c '
         mount -t proc proc "$1/proc"
         exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 \

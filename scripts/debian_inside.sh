@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs inside a root that debian.sh made: builds the wheel of /src and uses it.
+# Runs inside a root that debian.sh made: builds the wheel from /src and uses it.
 set -eu
 cd /tmp
 rm -rf venv wheels

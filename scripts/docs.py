@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""Builds the documentation site in build-docs/site: the pages of docs/, the README and the pages of
-the project, and references made from the headers and from the docstrings.
+"""Builds the documentation site in build-docs/site: the pages of docs/, the README, the project pages, and references
+generated from the headers and the docstrings.
 
-  docs.py [BUILD]    BUILD (default: build-plain) has the Python package
+  docs.py [BUILD]    BUILD (default: build-plain) contains the Python package
 
-Links in the repository lead to files of the repository. On the site, a link to a header leads to its
-page of the C reference, a link to the folder of the Python package to the page of all names, and a
-link to an example to a copy of it. mkdocs runs with --strict: a link or an anchor that leads nowhere
-is an error.
+Links in the repository point to files of the repository. On the site, a link to a header points to its page in the
+C reference, a link to the folder of the Python package points to the page of all names, and a link to an example
+points to a copy of it. mkdocs runs with --strict: a broken link or anchor is an error.
 """
 import json
 import os
@@ -25,7 +24,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 OUT = ROOT / "build-docs"
 PAGES = OUT / "pages"
 LINK = re.compile(r"(\[(?:[^\[\]]|\[[^\]]*\])*\]\()([^()\s]+)(\))")
-# Files of the repository that have another place on the site.
+# Files of the repository that have a different place on the site.
 PLACES = {
     "README.md": "README.md", "docs/README.md": "pages.md", "CONTRIBUTING.md": "project/contributing.md", "SECURITY.md": "project/security.md",
     "CHANGELOG.md": "project/changelog.md", "LICENSE": "project/license.txt", "examples": "examples/README.md",
@@ -36,8 +35,9 @@ SECTIONS = (("Guides", "guides"), ("Python", "python"), ("C", "c-api"), ("Format
 
 
 def place(name):
-    """Where a file of the repository is on the site, or None. README.md becomes the index of its
-    folder, so no page may be named index.md. The README of the project is the first page."""
+    """The place of a file of the repository on the site, or None. README.md becomes the index of its folder, so no
+    page may be named index.md. The README of the project is the first page.
+    """
     if name in PLACES:
         return PLACES[name]
     if name.startswith("docs/"):
@@ -48,7 +48,7 @@ def place(name):
 
 
 def relinked(text, source, target):
-    """A page's links, as they are on the site."""
+    """The links of a page, converted for the site."""
     def change(match):
         link, _, anchor = match.group(2).partition("#")
         if not link or re.match(r"[a-z]+:", link):
@@ -64,7 +64,7 @@ def relinked(text, source, target):
 
 
 def converted(text, source, target):
-    """A page for mkdocs: no hidden comments, new links, and an empty line before each list."""
+    """A page for mkdocs: without hidden comments, with converted links, and with an empty line before each list."""
     out = []
     for part in re.split(r"(^```.*?^```$)", re.sub(r"<!--.*?-->\n?", "", text, flags=re.S), flags=re.M | re.S):
         if not part.startswith("```"):
@@ -104,7 +104,7 @@ def add_references(build):
 
 
 def add_examples():
-    """A page with every example; its files are beside it."""
+    """A page with every example; the example files are next to it."""
     names = sorted(path.relative_to(PAGES / "examples").as_posix() for path in (PAGES / "examples").rglob("*")
                    if path.is_file() and path.suffix in (".c", ".py"))
     write("examples/README.md", "# Examples\n\n" + "".join(f"- [{name}]({name})\n" for name in names))
@@ -116,7 +116,7 @@ def title(path):
 
 
 def navigation():
-    """Every page: the first ones, then a section for each folder."""
+    """All pages: the first ones, then a section for each folder."""
     out = [{"Home": "README.md"}, {"Tour": "tour.md"}]
     for name, folder in SECTIONS:
         pages = sorted((PAGES / folder).glob("*.md"), key=lambda path: (path.name != "README.md", path.name))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Flips the lowest bit of one byte of a file, as a bad cable would: flip_bit.py FILE OFFSET"""
+"""Flips the lowest bit of one byte of a file: flip_bit.py FILE OFFSET"""
 import sys
 
 with open(sys.argv[1], "r+b") as file:

@@ -1,6 +1,5 @@
 #!/bin/sh
-# clang-format over all C files; with --check, only
-# says what would change.
+# Runs clang-format over all C files; with --check, it only reports what would change.
 set -eu
 cd "$(dirname "$0")/.."
 files=$(find include src cli tests fuzz examples bench python -name '*.[ch]' ! -name unicode_tables.h)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# One fuzz target, for fuzz.sh, which sets the variables: fuzz_one.sh TARGET
+# Runs one fuzz target, for fuzz.sh, which sets the variables: fuzz_one.sh TARGET
 set -eu
 target=$1
 corpus=build-corpus/$target
@@ -16,12 +16,12 @@ full-*) runs=10000000 ;;
 *) runs=100000 ;;
 esac
 runs=${FUZZ_RUNS:-$runs}
-# Data must not make the library ask for more than this at once; a list of URLs is the caller's,
-# and has a limit of 256 MiB.
+# Data must not make the library request more than this at once; a list of URLs comes from the
+# caller, and has a limit of 256 MiB.
 case $target in urls) most=320 ;; *) most=64 ;; esac
 
-# The short form does the same every time: one seed, the corpus in one order and nothing else to
-# begin with, and neither addresses nor paths that change (comparisons steer the fuzzer).
+# The short form does the same every time: one seed, the corpus in one order and nothing else at the
+# start, and neither addresses nor paths that change (comparisons guide the fuzzer).
 root=$PWD
 if [ "$form" = full ]; then
     fixed="" seeds=$root/$corpus grown=$root/$grown temporary=$here/tmp
@@ -48,7 +48,7 @@ stat() {
     echo "${value:-$2}"
 }
 [ "$form" = short ] || fuzz "$build-compare" $((runs / 20)) $(((seconds + 19) / 20))
-# (Fewer than none would be without end.)
+# (A negative number would mean no limit.)
 [ $good = 0 ] || [ "$runs" -le "$done" ] || fuzz "$build" "$((runs - done))" "$seconds"
 rate=$(stat average_exec_per_sec 0)
 slow=$(stat slowest_unit_time_sec "?")

@@ -1,6 +1,6 @@
 #!/bin/sh
 # clang-tidy (bugprone, cert, the analyzer's security checks) and cppcheck over the library, the
-# tool and the Python extension. What is left out, and why, is in .clang-tidy and scripts/cppcheck.txt.
+# tool and the Python extension. .clang-tidy and scripts/cppcheck.txt list what is left out, and why.
 #   lint.sh [FILE...]    all C files of src, cli and python/ext
 set -eu
 cd "$(dirname "$0")/.."

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Puts the C sources of nanoarrow's core into third_party/nanoarrow, unless the system has the
-# library. The source distribution is fetched with its hash checked and is only unpacked: none of its
-# build code runs, except the script that bundles the C files.
+# Copies the C sources of nanoarrow's core into third_party/nanoarrow, unless the system has the
+# library. The source distribution is downloaded, its hash is checked, and it is only unpacked: none
+# of its build code runs, except the script that bundles the C files.
 set -eu
 cd "$(dirname "$0")/.."
 list=scripts/nanoarrow.txt
@@ -16,8 +16,8 @@ echo "setup: fetching nanoarrow $version into $target"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT INT TERM
 
-# pip asks a source distribution's build system for its name before it hands out the file.
-# This answers in its place, so that no build system has to be fetched and run for that.
+# pip asks a source distribution's build system for its name before it hands out the file. This
+# script answers instead, so that no build system has to be fetched and run.
 mkdir "$work/answer"
 cat >"$work/answer/mesonpy.py" <<PY
 import os

@@ -35,7 +35,7 @@ def public(module):
 
 
 def own(thing):
-    """What has a docstring that is about it, and not about its type."""
+    """Objects whose docstring describes them, and not their type."""
     return callable(thing) or isinstance(thing, property) or inspect.ismodule(thing)
 
 

@@ -4,9 +4,9 @@
   record.py [OUTPUT.svg [TRANSCRIPT]]
 
 The lines and colours are those that scripts/demo.sh printed just now (or those of a file with its
-output); only the pace is made up. The picture is one column of text in a window. A cover goes
-down it line by line until the window is full, and then the text goes up. Where nothing moves, the
-window shows its first lines. <desc> holds the commands, for tests and for those who do not see it.
+output); only the timing is artificial. The picture is one column of text in a window. A cover moves
+down line by line until the window is full, and then the text scrolls up. Without animation, the
+window shows its first lines. <desc> contains the commands, for tests and for screen readers.
 """
 import html
 import os
@@ -17,7 +17,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 COLUMNS, ROWS = 100, 30
-WIDTH, HEIGHT, EDGE, TOP = 8.43, 19, 14, 34  # of a character, a line, the margin, the title bar
+WIDTH, HEIGHT, EDGE, TOP = 8.43, 19, 14, 34  # sizes of a character, a line, the margin, the title bar
 COLOURS = {"1;36": "t", "1": "c", "2": "q"}
 PAUSES = {"t": 0.9, "c": 0.8, "q": 0.25, "": 0.12}  # seconds until a line of that kind appears
 HOLD = 6.0
@@ -50,7 +50,7 @@ def commands_of(text):
 
 
 def moments(lines):
-    """When each line appears, in seconds, and how long it all takes."""
+    """When each line appears, in seconds, and the total duration."""
     times, now = [], 0.0
     for kind, text in lines:
         now += PAUSES[kind] if text else 0.05

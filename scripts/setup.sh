@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what is missing on Debian, and says what.
+# Installs missing packages on Debian, and prints their names.
 #   setup.sh build [test] [bench] [demo] [docs] [arm64] [debian] [peers]
 set -eu
 
@@ -32,7 +32,7 @@ for package in $wanted; do
         missing="$missing $package"
 done
 
-# The real Python packages, in virtual environments that know which list they were made from.
+# The real Python packages, in virtual environments that record which list they were made from.
 python_packages() {
     list=$(dirname "$0")/../$1
     venv=$(dirname "$0")/../$2
@@ -44,7 +44,8 @@ python_packages() {
     cp "$list" "$venv/requirements.txt"
 }
 
-# The demo takes what the tests use, if that is here; a demo without torch is shorter, and says so.
+# The demo uses the tests' packages if they are installed; a demo without torch is shorter, and says
+# so.
 demo_packages() {
     cd "$(dirname "$0")/.."
     list=examples/shapes/requirements.txt
@@ -63,8 +64,8 @@ demo_packages() {
         echo "setup: torch could not be installed in $seconds s (DEMO_TORCH_SECONDS): the demo does not train"
 }
 
-# The large packages, one line at a time; what cannot be installed is skipped by its suite. torch and
-# the like are those of .venv.
+# The large packages, one line at a time; if one cannot be installed, its suite is skipped. torch and
+# similar packages come from .venv.
 peer_packages() {
     cd "$(dirname "$0")/.."
     list=tests/peers/requirements.txt
@@ -81,7 +82,7 @@ peer_packages() {
     rm -f .venv-peers/incomplete
 }
 
-# What does not come as a Debian package.
+# Software that is not a Debian package.
 fetch() {
     case " $* " in *" build "*) "$(dirname "$0")/nanoarrow.sh" ;; esac
     case " $* " in *" test "*)
@@ -110,7 +111,7 @@ fi
 echo "setup: installing$missing"
 export DEBIAN_FRONTEND=noninteractive
 $sudo apt-get update -qq
-# The tests start the web server they need themselves; it must not run because it is installed.
+# The tests start the web server themselves; it must not start when it is installed.
 policy=/usr/sbin/policy-rc.d
 made=""
 if [ ! -e "$policy" ]; then

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs a loader over a disk that fails now and then, for MINUTES minutes; the last line is the
-# verdict.  soak.sh [MINUTES]
+# result.  soak.sh [MINUTES]
 set -eu
 cd "$(dirname "$0")/.."
 [ -f build-plain/build.ninja ] ||

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes src/base/unicode_tables.h: the lower-case mapping as the running Python has it.
+"""Writes src/base/unicode_tables.h: the lower-case mapping of the running Python.
 
-Field names are lower-cased as Python's str.lower does it, because the index format was
-defined that way. The tables are derived by asking str.lower itself, so they hold exactly
-what it does, the final-sigma rule included. Usage: unicode_tables.py > FILE
+Field names are lower-cased like Python's str.lower, because the index format was defined that way.
+The tables are computed with str.lower itself, so they contain exactly its mapping, including the
+final-sigma rule. Usage: unicode_tables.py > FILE
 """
 import unicodedata
 
@@ -16,7 +16,7 @@ def scalars():
 
 
 def lower_runs():
-    """(first, last, stride, delta) over the code points whose lower case is one other."""
+    """(first, last, stride, delta) over the code points whose lower case is one other code point."""
     runs = []
     for c in scalars():
         low = chr(c).lower()

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Finds phrases that our prose does not use, and says what to write instead.
+"""Finds phrases that our prose does not use, and suggests alternatives.
 
   words.py                counts by folder, of everything
   words.py PATH...        every place in these files and folders
-  words.py --check        every place in what scripts/words_clean.txt lists; exits with 1 if there is one
+  words.py --check        every place in the files that scripts/words_clean.txt lists; exits with 1 if there is one
   words.py --test         tests the finder with each phrase, in each kind of file
 
 Prose is: Markdown without its code; comments and string literals of C and Python; comments of
-shell scripts, Makefiles and configuration. The manual pages and the help are string literals of cli/.
+shell scripts, Makefiles, lists (.txt) and configuration. The manual pages and the help are string literals of cli/.
 scripts/words_allow.txt has the exceptions. When a file or folder is clean, add it to
 scripts/words_clean.txt, so that it stays clean.
 """
@@ -21,7 +21,7 @@ import tokenize
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 HERE = ROOT / "scripts"
-SKIPPED = ("fuzz/corpus", "tests/data", "third_party", "docs/benchmarks/results.json", "scripts/words.py")
+SKIPPED = ("fuzz/corpus", "tests/data", "third_party", "docs/benchmarks/results.json", "scripts/words")
 
 # (pattern, what to write instead, a text that must be found)
 PHRASES = (
@@ -63,15 +63,16 @@ def lines_of(name):
 
 
 def allowed():
-    """[(path prefix or *, text)]: a hit inside this text, in files that begin so, is right."""
+    """[(path prefix or *, text)]: a hit inside this text is allowed in files whose path begins with
+    the prefix."""
     return [tuple(line.split(None, 1)) for line in lines_of("words_allow.txt")]
 
 
-# --- What is prose in a file: (line number, text) ------------------------------------------
+# --- The prose of a file: (line number, text) ----------------------------------------------
 
 
 def blank(match):
-    """As many lines as before, without words."""
+    """The same number of lines, without words."""
     return "\n" * match.group(0).count("\n")
 
 
@@ -82,7 +83,7 @@ def markdown(text):
 
 
 def paragraphs(text):
-    """Lines that belong together, so that a phrase is found across the end of a line."""
+    """Lines of one paragraph, so that a phrase is found across the end of a line."""
     start, held = 1, []
     for number, line in enumerate([*text.splitlines(), ""], 1):
         if line.strip():
@@ -121,12 +122,12 @@ def python_source(text):
 
 
 def shell_source(text):
-    yield from joined({number: line.split("#", 1)[1] for number, line in enumerate(text.splitlines(), 1)
-                       if re.match(r"\s*#(?!!)", line)})
+    comments = {number: re.search(r"(?:^|\s)#(?!!)(.*)", line) for number, line in enumerate(text.splitlines(), 1)}
+    yield from joined({number: found.group(1) for number, found in comments.items() if found})
 
 
 def joined(lines):
-    """Comments on consecutive lines are one text."""
+    """Joins comments on consecutive lines."""
     start = None
     for number in sorted(lines):
         if start is None or number != start + len(held):
@@ -139,7 +140,8 @@ def joined(lines):
 
 
 READERS = {".md": markdown, ".c": c_source, ".h": c_source, ".map": c_source, ".py": python_source, ".pyi": python_source,
-           ".sh": shell_source, ".build": shell_source, ".yml": shell_source, ".toml": shell_source, "Makefile": shell_source}
+           ".sh": shell_source, ".build": shell_source, ".yml": shell_source, ".toml": shell_source, ".txt": shell_source, ".rs": c_source,
+           "Makefile": shell_source}
 
 
 def reader_of(path):
@@ -185,7 +187,7 @@ def hits_of(name, rows):
 
 
 def show(names):
-    """Prints every place; returns how many there are."""
+    """Prints all hits and returns their number."""
     rows, count = allowed(), 0
     for name in names:
         for line, what, instead in hits_of(name, rows):
@@ -219,12 +221,12 @@ def counts():
 KINDS = {
     "x.md": "Some text: {}.\n", "x.c": "/* Some text:\n * {}. */\n", "y.c": 'puts("Some text: {}.");\n',
     "x.h": "// {}\n", "x.py": '"""Some text: {}."""\n', "y.py": "x = 1  # {}\n", "z.py": 'raise ValueError(f"{}")\n',
-    "x.sh": "# {}\n",
+    "x.sh": "# {}\n", "y.sh": "x=1 # {}\n", "x.txt": "# {}\n",
 }
 
 
 def test():
-    """Each phrase is found in each kind of file, also across two lines, and allowed ones are not."""
+    """Checks that each phrase is found in each kind of file, also across two lines, and that allowed ones are not."""
     wrong = []
     for _, instead, example in FOUND:
         for name, frame in KINDS.items():

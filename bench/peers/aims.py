@@ -1,4 +1,4 @@
-"""The aims for speed that this run can judge: ratios of tarn to another contestant in the same workload."""
+"""The speed targets that this run can check: ratios of tarn to another contestant in the same workload."""
 import dataclasses
 
 
@@ -10,11 +10,11 @@ class Aim:
     way: str
     other: str
     ratio: float
-    bounds: str  # what the page says if it is missed
-    other_workload: str = ""  # where the other has no match for this one
+    bounds: str  # the page's text if the target is missed
+    other_workload: str = ""  # where the other has no equivalent way
 
     def judge(self, rows):
-        """The ratio found, or None where one of the two did not run."""
+        """The measured ratio, or None where one of the two did not run."""
         def rate(workload, peer, way):
             return next((r.rate for r in rows if (r.workload, r.kind, r.peer) == (workload, self.kind, peer)
                          and way in (None, r.way) and r.rate), None)
@@ -25,7 +25,7 @@ class Aim:
 
 START = ("A pass is a process that starts, scans, writes and syncs: tens of milliseconds, half of it plain reading. In a profile the "
          "rest is parsing, sorting by key and writing; `bench/run.py --only ways` measures the parts.")
-# What perf sees in each of them, with bench/data at size.
+# What perf shows for each of them, with bench/data at full size.
 OBJECTS = ("In a profile of `ds[i]` half of the time is cache misses: the row of the index and the header that it is "
            "compared with (`tarn__fold_whole`, `check_row`, `tarn__locate_name_key`: 52 % with views, 35 % with bytes, and 18 % for the "
            "payload); most of the rest is Python's dicts, keys and objects. `batch` creates none of these, and prefetches the next rows.")

@@ -14,7 +14,7 @@ OPTIONS = "group_size:1,uncompressed"
 
 
 def pack(fields):
-    """Two lengths and two payloads: what stands in for a message of protocol buffers."""
+    """Two lengths and two payloads, standing in for a protocol buffers message."""
     values = list(fields.values())
     return struct.pack(f"<{len(values)}I", *map(len, values)) + b"".join(values)
 

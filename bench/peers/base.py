@@ -1,16 +1,16 @@
-"""What a contestant is. Every function that a package has no match for is simply not there."""
+"""The interface of a contestant. A function that a package cannot provide is not defined."""
 import pathlib
 
 
 class Peer:
     """One package or program, with its own format on disk.
 
-    package   what it is called on PyPI, for its version; others have a function version
-    kinds     which data it can hold (data.py)
-    settings  what was chosen for it, in a sentence of the page
+    package   its name on PyPI, for its version; others define a function version
+    kinds     which data it can store (data.py)
+    settings  the settings used, in a sentence for the page
     reads     the contestant whose files it reads, if it does not write its own
     ways      {workload: names}: more than one way to do it; the first is the usual one
-    lacks     {workload: why it is not there}
+    lacks     {workload: why it is missing}
     """
     package = ""
     kinds: tuple = ()
@@ -26,20 +26,20 @@ class Peer:
     # open(folder, data) -> handle      ready to read
     # iterate(handle) -> iterator       all samples in order, each with its bytes in memory
     # getter(handle) -> function        sample number -> sample
-    # batcher(handle) -> function       array of numbers -> samples, in whatever it has for many
+    # batcher(handle) -> function       array of numbers -> samples, in the package's own type for many
     # plain(sample, data) -> tuple      the bytes of the fields, to compare contestants
     # plain_batch(batch, data) -> list  the same of a batch
     # epoch(folder, data, batch, workers) -> iterable
     #                                   shuffled (images, labels): bytes n x 224 x 224 x 3, integers;
     #                                   each iteration is an epoch
     # begin(folder, data, batch, steps) -> (ids, state)
-    #                                   numbers of the samples in so many batches of an epoch
+    #                                   numbers of the samples in that many batches of an epoch
     # resume(folder, data, batch, state) -> iterator of lists of ids, the rest of that epoch
-    # index(folder, data)               makes the index anew, of files that are there
-    # verify(folder, data)              looks at every byte
+    # index(folder, data)               rebuilds the index of existing files
+    # verify(folder, data)              checks every byte
 
     def close(self, handle):
-        """Gives up what open gave."""
+        """Closes the handle that open returned."""
 
     def plain(self, sample, data):
         return tuple(bytes(sample[f]) for f in data.fields)
@@ -48,7 +48,7 @@ class Peer:
         return [self.plain(sample, data) for sample in batch]
 
     def index_bytes(self, folder):
-        """Bytes of what is an index and nothing else; None where it is part of the data."""
+        """Size in bytes of files that are only an index; None where the index is part of the data."""
         return None
 
     @classmethod
@@ -61,5 +61,5 @@ def shards(folder, pattern="*.tar"):
 
 
 def sample_id(data):
-    """The number that a sample of d1 begins with."""
+    """The number at the beginning of a sample of d1."""
     return int.from_bytes(bytes(data[:8]), "little")

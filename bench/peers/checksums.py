@@ -1,4 +1,4 @@
-"""Checksums of whole files, which is what people do who have none in the format."""
+"""Checksums of whole files: the usual method for formats without checksums."""
 import zlib
 
 from . import base

@@ -1,5 +1,5 @@
-"""Runs measurements in turns: every contestant once, then all again, each in a process of its own whose
-memory is looked at while it runs. Results are rows of plain values.
+"""Runs measurements in turns: every contestant once, then all again, each in a separate process
+    whose memory use is sampled while it runs. Results are rows of plain values.
 """
 import contextlib
 import dataclasses
@@ -28,7 +28,7 @@ FUNCTION = {"sequential": "iterate", "random": "getter", "batches": "batcher", "
 
 
 def held(pid):
-    """Bytes that a process and its children hold: (their own, with mapped files)."""
+    """Bytes of memory of a process and its children: (private, with mapped files)."""
     own = resident = 0
     for one in [pid, *descendants(pid)]:
         try:
@@ -44,7 +44,7 @@ def held(pid):
 
 @dataclasses.dataclass
 class Row:
-    """A contestant in a workload, with what each round found."""
+    """A contestant in a workload, with the results of each round."""
     workload: str
     kind: str
     samples: int
@@ -70,13 +70,13 @@ class Row:
 
     @property
     def cpu(self):
-        """Seconds of processors for one."""
+        """CPU seconds for one unit."""
         values = [r["cpu"] / r["count"] for r in self.rounds if r.get("count")]
         return statistics.median(values) if values else None
 
 
 class Contest:
-    """What all measurements share: where things are, how long they last, and the rows found so far."""
+    """State that all measurements share: paths, durations, and the rows so far."""
 
     def __init__(self, args):
         self.args = args
@@ -95,13 +95,13 @@ class Contest:
         return env
 
     def installed(self):
-        """{peer: version} of those that can be imported, and why not for the others."""
+        """{peer: version} of the packages that can be imported, and the reason for the others."""
         asked = subprocess.run([self.args.python, "-m", "peers.installed", *self.args.peers], env=self.with_wids(),
                                capture_output=True, text=True, check=True, cwd=HERE)
         return json.loads(asked.stdout.splitlines()[-1])
 
     def with_wids(self):
-        """wids is part of webdataset 0.2, and gone from 1.0: it has a folder of its own."""
+        """wids is part of webdataset 0.2 and was removed in 1.0: it has a separate folder."""
         return dict(self.environment, TARN_BENCH_WIDS=str(self.args.wids))
 
     @property
@@ -111,7 +111,7 @@ class Contest:
     # --- One process ---
 
     def start(self, task):
-        """Runs a task and returns what it found, with its peak of memory."""
+        """Runs a task and returns its result, with its peak memory."""
         if self.args.inside:
             return {**work.perform(task), "own_bytes": 0, "resident_bytes": 0}
         argv = [str(self.args.python), "-m", "peers.work", json.dumps(task)]
@@ -126,9 +126,9 @@ class Contest:
                 own, resident = max(own, now[0]), max(resident, now[1])
                 time.sleep(LOOK_SECONDS)
                 if time.time() - began > LIMIT_SECONDS:
-                    os.killpg(child.pid, signal.SIGKILL)  # and its workers
+                    os.killpg(child.pid, signal.SIGKILL)  # including its workers
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGKILL)  # workers that outlive it would disturb the next
+            os.killpg(child.pid, signal.SIGKILL)  # remaining workers would disturb the next run
         if child.returncode:
             text = (self.data / "err.txt").read_text(errors="replace").strip().splitlines()
             raise RuntimeError(text[-1] if text else f"exit {child.returncode}")
@@ -166,7 +166,7 @@ class Contest:
         return self.here[peer]["reads"]
 
     def fill(self, row):
-        """The files a row reads, written by the contestant if they are not there."""
+        """The files that a row reads, written by the contestant if they do not exist."""
         folder, owner = self.folder(row), self.reads(row.peer) or row.peer
         if not folder.exists():
             folder.parent.mkdir(parents=True, exist_ok=True)
@@ -207,7 +207,7 @@ class Contest:
         return rows
 
     def guarded(self, row, call):
-        """What one contestant fails at is told in the page, and does not stop the others."""
+        """If a contestant fails, the page says so, and the others continue."""
         try:
             call(row)
         except (RuntimeError, OSError) as error:

@@ -1,8 +1,8 @@
-"""The samples that all contestants hold, made of seeds and the same every time.
+"""The samples of all contestants, generated from seeds and the same every time.
 
   d1    {bin 1 KB, cls 2 B}; bin begins with the number of the sample
   d2    {jpg, mean 91 KB, 500 x 375 pixels; json, some 40 B}; each jpg differs in a comment
-  tiny  {bin 16 B}, to have many
+  tiny  {bin 16 B}, for large numbers of samples
   pack  {bin 1 KB}, records
   rows  {x 256 B}, rows of 64 floats
 """
@@ -49,7 +49,7 @@ class Data:
         return [self.sample(i) for i in range(first, last)]
 
     def payload(self, first, last):
-        """Bytes of the fields of these samples together."""
+        """Total bytes of the fields of these samples."""
         if self.kind != "d2":
             size = sum(len(v) for v in self.sample(0)[1].values())
             return size * (last - first)
@@ -62,7 +62,7 @@ def noise():
 
 
 def block(number, size):
-    """The number, and bytes that look random."""
+    """The number, and pseudorandom bytes."""
     at = number * 7919 % (POOL - size)
     return number.to_bytes(8, "little") + noise()[at: at + size - 8]
 
@@ -73,7 +73,7 @@ def drawn(folder):
 
 
 def photograph(data, number):
-    """A drawn JPEG with the number as a comment behind its first marker."""
+    """A drawn JPEG with the number as a comment after its first marker."""
     jpg = drawn(data.pictures)
     jpg = jpg[number % len(jpg)]
     comment = b"\xff\xfe\x00\x0a" + number.to_bytes(8, "little")

@@ -1,4 +1,4 @@
-"""A folder of files, a thousand samples to a subfolder, and torch's DataLoader with Pillow."""
+"""A folder of files, a thousand samples in a subfolder, and torch's DataLoader with Pillow."""
 import pathlib
 
 from . import base, images

@@ -1,4 +1,4 @@
-"""iatro-base-iac, whose packs tarn reads and writes too."""
+"""iatro-base-iac, whose files tarn also reads and writes."""
 import pathlib
 
 import pyarrow as pa

@@ -1,5 +1,5 @@
-"""JPEG to 224 x 224 by Pillow, and what torch's DataLoader needs around it. torch is imported late,
-because not everybody here has it."""
+"""JPEG to 224 x 224 by Pillow, and the classes for torch's DataLoader. torch is imported late,
+because not every environment has it."""
 import io
 import json
 
@@ -7,7 +7,7 @@ SIDE = 224
 
 
 def decode(jpg, draft=False):
-    """An array of bytes; draft lets the decoder leave out detail that resizing would drop anyway."""
+    """An array of bytes; draft lets the decoder skip detail that resizing would drop anyway."""
     import numpy as np
     import PIL.Image
     image = PIL.Image.open(io.BytesIO(jpg))
@@ -17,7 +17,7 @@ def decode(jpg, draft=False):
 
 
 def pair(jpg, text, draft=False):
-    """What a sample of d2 becomes."""
+    """The result for a sample of d2."""
     return decode(jpg, draft), json.loads(bytes(text))["label"]
 
 
@@ -27,7 +27,7 @@ def stack(pairs):
 
 
 def loader(dataset, batch, workers, **more):
-    """torch's DataLoader: workers that stay, batches put together by them."""
+    """torch's DataLoader: persistent workers, which also collate the batches."""
     import torch.utils.data
     torch.set_num_threads(1)
     more = {"shuffle": True, "collate_fn": stack, "persistent_workers": True, **more}

@@ -1,4 +1,4 @@
-"""Says as JSON which contestants can run here, their versions, and what they can do.
+"""Prints as JSON which contestants can run here, their versions, and what they can do.
 
   python -m peers.installed NAME...
 """
@@ -16,7 +16,7 @@ def about(name):
     try:
         peer = load(name)
         version = peer.version() if hasattr(peer, "version") else importlib.metadata.version(peer.package)
-    except Exception as error:  # whatever an import brings up is the reason that the page gives
+    except Exception as error:  # the page shows any exception of the import as the reason
         return {"ok": False, "why": f"{type(error).__name__}: {error}"[:300], "reads": ""}
     return {"ok": True, "version": version, "kinds": peer.kinds, "ways": peer.ways, "reads": peer.reads,
             "settings": peer.settings, "lacks": peer.lacks, "does": [f for f in FUNCTIONS if peer.does(f)]}

@@ -20,7 +20,7 @@ def tables(samples, data):
 
 
 class Samples:
-    """For torch's DataLoader, a batch at a time, opened in the worker: Lance does not survive a fork."""
+    """For torch's DataLoader, one batch at a time, opened in the worker: Lance does not work after a fork."""
 
     def __init__(self, folder):
         self.folder, self.handle = folder, None

@@ -1,4 +1,4 @@
-"""MD5 of whole shards, as wids checks them."""
+"""MD5 of whole shards, as used by wids."""
 import hashlib
 import ssl
 

@@ -1,4 +1,4 @@
-"""NumPy's memmap: samples of one size, one after the other."""
+"""NumPy's memmap: samples of the same size, stored consecutively."""
 import pathlib
 
 import numpy as np

@@ -6,7 +6,7 @@ import types
 from transformers import BatchEncoding, BatchFeature  # noqa: F401  looks for torchvision itself: first
 
 for name in ("torchvision", "torchvision.datasets", "torchvision.transforms", "torchvision.transforms.functional"):
-    # Imported for its image classes, which are not used here; the build on PyPI needs CUDA's torch.
+    # Imported for its image classes, which are not used here; the PyPI build needs the CUDA build of torch.
     sys.modules.setdefault(name, types.ModuleType(name))
 sys.modules["torchvision.datasets"].VisionDataset = object
 sys.modules["torchvision.transforms.functional"].to_tensor = None
@@ -26,7 +26,7 @@ class Images(streaming.StreamingDataset):
 
 
 def numbers(samples):
-    """As a dict of a tensor: it counts the samples of a batch by the first value in it."""
+    """As a dict with a tensor: it counts the samples of a batch by its first value."""
     import torch
     return {"ids": torch.tensor([base.sample_id(s["bin"]) for s in samples])}
 

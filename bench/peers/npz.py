@@ -1,4 +1,4 @@
-"""NumPy's .npz: an archive of arrays, which is read whole."""
+"""NumPy's .npz: an archive of arrays, which must be read as a whole."""
 import pathlib
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""The pages under docs/benchmarks: a summary with plots, all tables, and the results as they were found."""
+"""The pages under docs/benchmarks: a summary with plots, all tables, and the raw results."""
 import json
 import os
 
@@ -16,12 +16,12 @@ def machine_text(m):
 
 
 def is_busy(m):
-    """By the load before the run: during it, it is the contestants' own."""
+    """Uses the load before the run: during the run, the load comes from the contestants."""
     return m["load_before"] > m["cores"]
 
 
 def is_apart(result, workload):
-    """Whether a workload is of another run."""
+    """Whether a workload comes from another run."""
     return any(workload in other["workloads"] for other in result.get("also", ()))
 
 
@@ -36,7 +36,7 @@ def introduction(result):
 
 
 def faster(kind, rows):
-    """Says plainly who is faster."""
+    """States which contestant is faster."""
     mine = tables.first_of_ours(rows)
     if mine is None:
         return ""
@@ -46,7 +46,7 @@ def faster(kind, rows):
 
 
 def section(workload, found):
-    """What a workload is, and a plot for each kind of data."""
+    """The description of a workload, and a plot for each kind of data."""
     here = {key: rows for key, rows in found.items() if key[0] == workload and any(r.rate for r in rows)}
     text = TEXTS[workload]
     plots = [f"![{tables.heading(*key[:2])}]({plot_name(*key[:2])})\n{faster(key[1], rows)}" for key, rows in here.items()]
@@ -87,8 +87,8 @@ def plot_name(workload, kind):
 
 
 def plot(workload, kind, rows):
-    """Bars; for times the shortest comes first, for rates the highest. Views are left to the tables: nobody reads
-    their bytes, and next to them the bars of those who do would tell nothing."""
+    """Bars; for times the shortest comes first, for rates the highest. Views are only in the tables: their
+    bytes are not read, and beside them the other bars would be too short to compare."""
     drawn = [(r.name, tables.value(r), *tables.spread(r), tables.shown(workload, tables.value(r)), r.peer in OURS)
              for r in tables.ordered(rows) if r.rate and r.way != "views"]
     better = "less" if tables.is_time(workload) else "more"
@@ -100,7 +100,7 @@ def plots(found):
     out = {plot_name(workload, kind): plot(workload, kind, rows) for (workload, kind, _), rows in found.items()
            if workload != "growth" and any(r.rate for r in rows)}
     opening, reading = tables.growth_lines(found)
-    colours = dict(zip(opening | reading, svg.COLOURS, strict=False))  # the same in both plots
+    colours = dict(zip(opening | reading, svg.COLOURS, strict=False))  # same in both plots
     if opening:
         out["growth-open.svg"] = svg.lines("Opening, to the first sample", "time, less is better; both axes are logarithmic",
                                            "samples in the dataset", opening, colours, seconds)

@@ -1,4 +1,4 @@
-"""What contestants share that hand out rows as a NumPy array."""
+"""Shared by contestants that return rows as a NumPy array."""
 import numpy as np
 
 from . import base

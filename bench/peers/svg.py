@@ -1,5 +1,5 @@
 """Plots as SVG: bars with their spread, and lines over sizes. Text and axes take the colours of the page's
-scheme, light or dark; nothing is painted behind them.
+scheme, light or dark; there is no background.
 """
 import html
 import math
@@ -21,7 +21,7 @@ STYLE = """<style>
   }
 </style>"""
 COLOURS = ("#2f81f7", "#d9534f", "#3a9d5d", "#b8860b", "#8f6fe0", "#cc5fae", "#1f9aa5", "#a0764a", "#7d8894", "#6b8e23")
-BAR, GAP, NAMES, VALUES, LEFT, RIGHT, TOP = 18, 8, 196, 282, 296, 24, 56  # names and values end at theirs
+BAR, GAP, NAMES, VALUES, LEFT, RIGHT, TOP = 18, 8, 196, 282, 296, 24, 56  # x where names and values end
 
 
 def document(height, body, title):
@@ -38,12 +38,12 @@ def line(x1, y1, x2, y2, kind):
 
 
 def spread(least, most, y):
-    """From the least to the most, closed at both ends."""
+    """From the minimum to the maximum, closed at both ends."""
     return (f'<path d="M{least:.1f} {y - 4:.1f}v8m0 -4H{most:.1f}m0 -4v8" class="spread"/>')
 
 
 def bars(title, subtitle, rows):
-    """rows: (name, value, least, most, label, ours), drawn in the order given, from zero."""
+    """rows: (name, value, minimum, maximum, label, ours), drawn in the given order, from zero."""
     room = WIDTH - LEFT - RIGHT
     top = max((most for _, _, _, most, _, _ in rows), default=1) or 1
     body = [text(12, 24, title, "title"), text(12, 42, subtitle, "quiet")]
@@ -61,7 +61,7 @@ def bars(title, subtitle, rows):
 
 
 def spread_out(wanted, gap, low, high):
-    """Places near those wanted, in order, at least a gap apart."""
+    """Positions near the wanted ones, in order, at least a gap apart."""
     places = sorted(wanted.items(), key=lambda item: item[1])
     out, last = {}, low - gap
     for name, place in places:
@@ -77,8 +77,8 @@ def spread_out(wanted, gap, low, high):
 
 
 def lines(title, subtitle, across, series, colours, show, ticks=None):
-    """series: {name: [(x, y)]}, the first one ours; both axes logarithmic. across: what x is. show: a value in words. ticks:
-    of x; the powers of ten if not given."""
+    """series: {name: [(x, y)]}, the first one ours; both axes logarithmic. across: the label of x. show: formats a
+    value. ticks: values of x; the powers of ten by default."""
     height, left, right, bottom = 420, 84, WIDTH - 175, 360
     points = [p for values in series.values() for p in values]
     x_low, x_high = (round(math.log10(f(x for x, _ in points)), 6) for f in (min, max))

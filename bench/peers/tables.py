@@ -1,11 +1,11 @@
-"""Tables in Markdown of what a run found."""
+"""Markdown tables of the results of a run."""
 from measure import seconds, with_unit
 
 from . import OURS, PEERS
 from .aims import AIMS
 from .texts import FASTER, KINDS, TEXTS
 
-TOO_SHORT = ("open", "growth")  # for the CPU column: looking at the clocks of processes takes longer
+TOO_SHORT = ("open", "growth")  # for the CPU column: reading the clocks of processes takes longer
 
 
 def is_time(workload):
@@ -13,7 +13,7 @@ def is_time(workload):
 
 
 def value(row):
-    """What a row is compared by: a rate, or a time where less is better."""
+    """The value that rows are compared by: a rate, or a time where less is better."""
     rate = row.rate
     return None if rate is None else 1 / rate if is_time(row.workload) else rate
 
@@ -34,7 +34,7 @@ def first_of_ours(rows):
 
 
 def times_ours(row, rows):
-    """How many times as fast our usual way is as this row."""
+    """The speed of our usual way relative to this row."""
     mine = first_of_ours(rows)
     return mine.rate / row.rate if mine and row.rate else None
 
@@ -151,7 +151,7 @@ def growth_table(series, show):
 
 
 def stored_table(stored):
-    """Bytes on the disk beside the samples' own."""
+    """Bytes on disk beyond those of the samples."""
     lines = []
     for key, made in stored.items():
         kind, samples, owner = key.split(" ", 2)

@@ -1,4 +1,4 @@
-"""What GNU tar and bsdtar have in common."""
+"""Code shared by the contestants GNU tar and bsdtar."""
 import shutil
 import subprocess
 

@@ -80,7 +80,7 @@ class Peer(base.Peer):
         return tarn.open(folder, fields=["bin"], decode=False).loader(batch, threads=2, shuffle=True, seed=7)
 
     def index(self, folder, data):
-        """In a folder of its own with links to the shards: an index without sums must not replace that with sums."""
+        """In a separate folder with links to the shards: an index without sums must not replace the one with sums."""
         links = pathlib.Path(f"{folder}.links")
         if not links.exists():
             links.mkdir()
@@ -100,7 +100,8 @@ class Peer(base.Peer):
 
 
 class Ahead:
-    """Batches by two threads of Python, two ahead: each call begins one, and gives the one begun two calls before."""
+    """Batches by two Python threads, two ahead: each call starts a batch and returns the one started two calls
+    earlier."""
 
     def __init__(self, handle):
         self.handle = handle
@@ -118,7 +119,7 @@ class Ahead:
 
 
 class Epochs:
-    """A loader's epochs as pairs of images and labels."""
+    """The epochs of a loader as pairs of images and labels."""
 
     def __init__(self, loader):
         self.loader = loader

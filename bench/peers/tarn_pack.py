@@ -1,4 +1,4 @@
-"""tarn's reader and writer of .iac packs."""
+"""tarn's reader and writer of IAC files."""
 import pathlib
 
 import tarn.iac

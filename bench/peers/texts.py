@@ -1,4 +1,4 @@
-"""What the pages say about each workload: its title, its unit, what is measured, and what bounds it."""
+"""The pages' texts about each workload: its title, its unit, what is measured, and what limits it."""
 import dataclasses
 
 

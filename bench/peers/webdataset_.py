@@ -1,4 +1,4 @@
-"""WebDataset: tar shards read from front to back."""
+"""WebDataset: tar shards, read from front to back."""
 import pathlib
 
 import webdataset as wds

@@ -1,4 +1,4 @@
-"""wids: random access to tar shards, from webdataset 0.2; gone from 1.0, hence in a folder of its own."""
+"""wids: random access to tar shards, from webdataset 0.2; removed in 1.0, hence in a separate folder."""
 import os
 import pathlib
 import sys
@@ -12,7 +12,7 @@ from . import base, images  # noqa: E402
 
 
 def in_place(url):
-    """The shards are local: without this, wids copies them into a cache, which nobody takes out of memory."""
+    """The shards are local: without this, wids copies them into a cache, which stays in the page cache."""
     return url
 
 

@@ -1,10 +1,10 @@
-"""One measurement: one contestant, one workload, in a process of its own. Takes a task as JSON, prints
-what it found as the last line, as JSON.
+"""One measurement: one contestant, one workload, in a separate process. Takes a task as JSON and
+    prints the result as JSON, as its last line.
 
   python -m peers.work TASK
 
-Warm workloads run for a third of their time without a clock first, then until the time is up. A task says
-what it was measured over, so that rates of different contestants can be compared.
+Warm workloads first run untimed for a third of their time, then until the time is up. A result states the
+amount of work, so that rates of different contestants can be compared.
 """
 import itertools
 import json
@@ -38,7 +38,7 @@ def descendants(pid):
 
 
 def processor_seconds():
-    """Of this process, of its children that have ended, and of those that live."""
+    """CPU seconds of this process, of its children that have ended, and of those that are alive."""
     total = 0.0
     for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN):
         usage = resource.getrusage(who)
@@ -53,7 +53,7 @@ def processor_seconds():
 
 
 class Clock:
-    """Seconds that pass and seconds of processors, from here."""
+    """Wall-clock seconds and CPU seconds from here."""
 
     def __init__(self):
         self.cpu, self.wall = processor_seconds(), time.perf_counter()
@@ -64,7 +64,7 @@ class Clock:
 
 
 def until(step, seconds):
-    """Repeats a step, which says how much it did, until the time is up."""
+    """Repeats a step, which returns how much it did, until the time is up."""
     count, end = 0, time.perf_counter() + seconds
     while True:
         count += step()
@@ -73,8 +73,8 @@ def until(step, seconds):
 
 
 def measured(step, task, opened):
-    """Warm: first without a clock. Cold: a number of samples, the first time they are read, by the clock from
-    before opening: who reads all headers then has most of the data in memory afterwards."""
+    """Warm: an untimed pass first. Cold: a number of samples, read for the first time, with the clock
+    started before opening: a contestant that reads all headers then has most of the data in memory."""
     if task.get("reads"):
         clock, count = opened, 0
         while count < task["reads"]:
@@ -86,7 +86,7 @@ def measured(step, task, opened):
 
 
 def numbers(task, data):
-    """Sample numbers at random, other ones for each round, the same for all contestants."""
+    """Random sample numbers, different in each round, the same for all contestants."""
     rng = random.Random(task["round"])
     return [rng.randrange(data.samples) for _ in range(READS)]
 
@@ -136,8 +136,8 @@ def batches(peer, task, data):
 
 
 def write(peer, task, data):
-    """Once without a clock, then three times at once, of which the fastest counts: fresh memory is ten times slower where
-    a host has to give it, and who gets it is chance."""
+    """Once untimed, then three times in a row, of which the fastest counts: newly allocated memory is ten times
+    slower where a host has to provide it, and which contestant gets it is random."""
     folder = pathlib.Path(task["scratch"])
     samples = data.some(0, data.samples)
     passes = []
@@ -151,7 +151,7 @@ def write(peer, task, data):
 
 
 def fill(peer, task, data):
-    """Not a measurement: the contestant's own files of all samples."""
+    """Not a measurement: writes the contestant's own files of all samples."""
     part = pathlib.Path(task["folder"] + ".part")
     shutil.rmtree(part, ignore_errors=True)
     peer.write(str(part), (data.sample(i) for i in range(data.samples)), data)
@@ -185,14 +185,14 @@ def opening(peer, task, data):
 
 
 def growth(peer, task, data):
-    """Opening, and samples at random after that."""
+    """Opening, then random samples."""
     found = opening(peer, task, data)
     rate = at_random(peer, task, data) if peer.does("getter") else None
     return {**found, "random": rate and rate["count"] / rate["seconds"]}
 
 
 def epoch(peer, task, data):
-    """The second epoch: workers have started, files have been opened."""
+    """The second epoch: workers have started, files are open."""
     loader = peer.epoch(task["folder"], data, data.batch, 2)
     for turn in range(2):
         clock, count = Clock(), 0
@@ -211,7 +211,7 @@ def begin(peer, task, data):
 
 
 def resume(peer, task, data):
-    """In another process than begin: time to the first batch, and whether all comes once."""
+    """In another process than begin: time to the first batch, and whether every sample comes once."""
     seen, state = pickle.loads(pathlib.Path(task["state"]).read_bytes())
     clock = Clock()
     rest = iter(peer.resume(task["folder"], data, data.batch, state))
@@ -227,7 +227,7 @@ def resume(peer, task, data):
 
 
 def repeated(function, count):
-    """Runs it once without a clock, and then again."""
+    """Runs it once untimed, and then again."""
     def run(peer, task, data):
         for _ in range(2):
             clock = Clock()
@@ -242,7 +242,7 @@ def tree_bytes(task, _):
 
 
 def check(peer, task, data):
-    """Whether every way of reading gives the samples that were written."""
+    """Whether every way of reading returns the samples that were written."""
     handle = peer.open(task["folder"], data)
     expected = [tuple(data.sample(i)[1][f] for f in data.fields) for i in range(data.samples)]
     wrong = []
@@ -272,7 +272,7 @@ def perform(task):
 
 def main():
     print("\n" + json.dumps(perform(json.loads(sys.argv[1]))), flush=True)
-    os._exit(0)  # what packages leave running at exit is no part of this
+    os._exit(0)  # background work that packages leave at exit does not count
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-/* Counts the samples of each class of a dataset: all that a program needs to begin with.
+/* Counts the samples of each class of a dataset: a minimal program.
  *
  *     make && ./count data:train
  */

@@ -1,9 +1,9 @@
-"""Turns WebDataset shards, here or at any URL, into a dataset with an index.
+"""Converts WebDataset shards, local or at any URL, into a dataset with an index.
 
   convert_wds.py ['shards/x-{000000..000003}.tar' FOLDER [FOLD]]
 
-Without arguments it makes some shards first, in a scratch folder. Only samples that have a picture and a label are taken. Keys of WebDataset may have folders in
-them; those of a dataset have none, so slashes become dashes.
+Without arguments it makes some shards first, in a scratch folder. Only samples with a picture and a label are used.
+Keys of WebDataset may contain folders; keys of a dataset may not, so slashes become dashes.
 """
 import sys
 import tempfile

@@ -41,7 +41,7 @@ def main(data: str = "birds", state: str = "", stop: str = "0") -> None:
             loader.load_state_dict(json.load(file))
     seen: list[str] = []
     for number, batch in enumerate(loader, 1):
-        total = torch.tensor([float(batch["cls"].sum())])  # where a model would be
+        total = torch.tensor([float(batch["cls"].sum())])  # a model would use the batch here
         if dist.is_initialized():
             dist.all_reduce(total)
         seen += all_keys(batch["__key__"])

@@ -1,4 +1,4 @@
-"""Arrays in one file: written in blocks by threads, read in place, added to later.
+"""Arrays in one file: written in blocks by threads, read in place, extended later.
 
     python examples/python/gnz.py FOLDER
 """
@@ -14,8 +14,8 @@ import tarn.gnz
 folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".")
 path = folder / "features.gnz"
 
-# Space for all rows is taken first; threads fill it in any order. The file has its name when
-# the block ends, and if it ends with an exception there is no file.
+# Space for all rows is reserved first; threads fill it in any order. The file gets its name when
+# the block ends. If the block ends with an exception, there is no file.
 with tarn.gnz.create(path, overwrite=True, checksums=True, header_pages=2) as out:
     out.metadata["model"] = "v2"
     out.add("ids", np.arange(1000))
@@ -34,7 +34,7 @@ with tarn.gnz.open(path) as f:
     sample = f.rows[42]  # {"ids": ..., "features": ...}, views into the file
     print("row", sample["ids"], "begins with", sample["features"][:3])
 
-# More arrays can join as long as the header has room (header_pages).
+# More arrays can be added as long as the header has room (header_pages).
 with tarn.gnz.update(path, checksums=True) as more:
     more.add("labels", np.zeros(1000, "u1"))
 

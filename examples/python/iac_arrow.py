@@ -1,4 +1,4 @@
-"""A pack of records: built from an Arrow table, queried, and read in batches.
+"""A record pack: built from an Arrow table, queried, and read in batches.
 
     python examples/python/iac_arrow.py FOLDER
 """
@@ -20,7 +20,8 @@ index = pa.table({
 })
 slides = {"slide_id": ["a", "b", "c"]}  # small tables may be dicts of lists
 
-# Payloads go straight to their place, compressed one by one; the pack has its name at the end.
+# Payloads are written directly to their place, compressed one by one; the file gets its name at the
+# end.
 with tarn.iac.create(path, index, slides, header={"payload_type": "tile"}, codec="zstd",
                      overwrite=True) as out:
     for i in range(1000):
@@ -31,7 +32,7 @@ with tarn.iac.open(path, check=True) as pack:
     row = pack.find("tile_id", "t_0042")
     print(row, pack.decode(row)[:24])
 
-    # The table is pyarrow's, without a copy; polars, pandas and duckdb take pack.index as well.
+    # The table is pyarrow's, without a copy; polars, pandas and duckdb accept pack.index as well.
     table = pack.index_table
     rows = pc.indices_nonzero(pc.equal(table["slide"], 2))
     batch = pack.batch(rows.to_numpy())  # one C call, one buffer

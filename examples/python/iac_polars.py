@@ -1,4 +1,4 @@
-"""Chooses records of a pack with polars, and reads just those.
+"""Selects records of an IAC file with polars, and reads only those.
 
     python examples/python/iac_polars.py FOLDER
 """
@@ -14,7 +14,7 @@ import tarn.iac
 folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".")
 path = folder / "notes.iac"
 
-# Tables may come from polars, too: anything that speaks the Arrow PyCapsule interface will do.
+# Tables may come from polars, too: any object with the Arrow PyCapsule interface works.
 index = pl.DataFrame({
     "note_id": [f"n_{i:03}" for i in range(300)],
     "patient": [i // 10 for i in range(300)],
@@ -33,6 +33,6 @@ with tarn.iac.open(path) as pack:
     for row in rows[:3]:
         print(notes["note_id"][row], notes["year"][row], pack.decode(row)[:21].decode())
 
-# The same file is a dataset; columns choose without Python looking at each record.
+# The same file is a dataset; columns select records without Python checking each one.
 ds = tarn.open(path).filter(between={"year": (2024, 2024)})
 print(f"{len(ds)} notes of 2024")

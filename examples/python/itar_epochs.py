@@ -1,8 +1,9 @@
-"""Trains nothing, but reads a dataset as a training loop on several ranks would: epochs, a stop, and going on.
+"""Reads a dataset as a training loop on several ranks would, without a model: epochs, a stop, and
+    resuming.
 
   itar_epochs.py [LOC NAME]
 
-Without a dataset of your own, a small one is written into a scratch folder.
+Without arguments, it writes a small dataset into a scratch folder.
 """
 import sys
 import tempfile

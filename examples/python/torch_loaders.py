@@ -1,4 +1,4 @@
-"""The same dataset in torch's DataLoader, and as native batches.
+"""The same dataset in PyTorch's DataLoader, and as native batches.
 
     python torch_loaders.py [PATH]
 """

@@ -1,4 +1,4 @@
-"""A training loop that can be stopped at any batch and resumes exactly there.
+"""A training loop that can stop at any batch and resume exactly there.
 
     python training.py [PATH]
 """

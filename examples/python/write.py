@@ -1,9 +1,9 @@
-"""Writes a small dataset of pictures and labels, and looks into it.
+"""Writes a small dataset of pictures and labels, and reads it back.
 
   write.py [FOLDER [COUNT]]
 
-Without a folder it is a scratch one. Two folds are made, train and val. Try it again: the folds that are there are refused, unless
-you put overwrite=True, append=True or resume=True into the call.
+Without a folder, it uses a scratch one. It writes two folds, train and val. Run it again: existing folds are refused,
+unless you add overwrite=True, append=True or resume=True to the call.
 """
 import sys
 import tempfile
@@ -19,7 +19,7 @@ NAMES = ["circle", "square"]
 
 
 def picture(rng: np.random.Generator, kind: int, side: int = 64) -> npt.NDArray[np.uint8]:
-    """A circle or a square in a colour, somewhere."""
+    """A circle or a square of one colour, at a random position."""
     y, x = np.mgrid[:side, :side]
     cy, cx = rng.integers(16, side - 16, 2)
     inside = (x - cx) ** 2 + (y - cy) ** 2 < 144 if kind == 0 else (
@@ -36,8 +36,8 @@ def samples(fold: str, count: int, seed: int) -> Iterator[dict[str, Any]]:
         yield {
             "__key__": f"{fold}{number:06d}",
             "jpg": picture(rng, kind),           # pixels become a JPEG
-            "cls": kind,                         # a number its text
-            "json": {"name": NAMES[kind]},       # what JSON can say, JSON
+            "cls": kind,                         # a number becomes text
+            "json": {"name": NAMES[kind]},       # what JSON can represent becomes JSON
         }
 
 

@@ -1,9 +1,9 @@
-"""Draws pictures to learn from: six shapes in any colour, size and place, one folder for each shape.
+"""Draws training pictures: six shapes in random colours, sizes and places, with one folder for each shape.
 
     python draw.py FOLDER [COUNT]
 
-Each picture is a JPEG of 64 x 64 pixels, with a JSON file beside it that says what was drawn. The same
-COUNT gives the same pictures.
+Each picture is a JPEG of 64 x 64 pixels, with a JSON file next to it that describes it. The same COUNT
+gives the same pictures.
 """
 
 import json
@@ -33,7 +33,7 @@ def colour(rng: random.Random, low: int, high: int) -> tuple[int, int, int]:
 def draw(shape: str, rng: random.Random) -> tuple[Image.Image, dict[str, object]]:
     picture = Image.new("RGB", (SIDE, SIDE), colour(rng, 150, 255))
     pen = ImageDraw.Draw(picture)
-    for _ in range(12):  # specks, so that a single pixel says nothing
+    for _ in range(12):  # specks, so that a single pixel is not enough
         x, y = rng.uniform(0, SIDE), rng.uniform(0, SIDE)
         pen.ellipse((x, y, x + 3, y + 3), fill=colour(rng, 0, 255))
     x, y = rng.uniform(20, SIDE - 20), rng.uniform(20, SIDE - 20)

@@ -1,10 +1,10 @@
-"""Trains a small network on CPU over tarn's loader, and can be killed at any moment.
+"""Trains a small network on the CPU with tarn's loader. It can be killed at any time.
 
     python train.py DATA RUN [--epochs N]
 
 Every few batches it replaces the checkpoint RUN.pt: the weights, the optimizer and the state of the
 loader. If RUN.pt exists at the start, training resumes from it, in the middle of the epoch. RUN.log
-gets a line for each batch with the keys of its samples; compare.py reads those.
+gets a line for each batch with the keys of its samples, which compare.py reads.
 """
 
 import argparse
@@ -42,7 +42,7 @@ def accuracy(model: nn.Module, dataset: tarn.Dataset) -> float:
 
 
 class Run:
-    """What a checkpoint holds."""
+    """The content of a checkpoint."""
 
     def __init__(self, data: str, path: str, epochs: int) -> None:
         self.path, self.epochs = path, epochs
@@ -56,7 +56,7 @@ class Run:
     def save(self) -> None:
         torch.save({"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(),
                     "loader": self.loader.state_dict(), "batch": self.batch}, self.path + ".new")
-        os.replace(self.path + ".new", self.path)  # so there is always a complete one
+        os.replace(self.path + ".new", self.path)  # so that there is always a complete one
 
     def load(self) -> None:
         state = torch.load(self.path, weights_only=True)

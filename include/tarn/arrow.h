@@ -1,8 +1,9 @@
-/* tarn/arrow.h: the structs of the Arrow C data and stream interfaces, through which
- * tables come in and go out. They are the same in every Arrow library, and the guards are
- * those its specification asks for, so this header goes together with any other copy.
+/* tarn/arrow.h: the structs of the Arrow C data and stream interfaces, which the library
+ * uses to import and export tables. They are identical in every Arrow library. The
+ * include guards are those that the Arrow specification requires, so this header can be
+ * used together with any other copy of the structs.
  *
- * Who calls an array's, schema's or stream's release member owns it; a struct whose
+ * The owner of an array, schema or stream must call its release member. A struct whose
  * release member is NULL has been released or moved. */
 #ifndef TARN_ARROW_H
 #define TARN_ARROW_H

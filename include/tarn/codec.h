@@ -1,17 +1,19 @@
-/* tarn/codec.h: a field's value to bytes and back, chosen by the field's name.
+/* tarn/codec.h: encodes the value of a field as bytes and decodes it again. The name of
+ * the field selects the codec.
  *
  *     tarn_bytes out = TARN_BYTES_INIT;
  *     tarn_value label = {.kind = TARN_VALUE_INTEGER, .integer = 7};
  *     if (tarn_encode("cls", &label, NULL, &out, &err) != TARN_OK) ...
  *     tarn_bytes_release(&out);
  *
- * What counts in a name is its last dotted part, in lower case: "seg.PNG" is a PNG. A
- * last part "gz" or "zst" with something before it compresses what the part before it
- * gives: "json.gz" is compressed JSON. docs/guides/fields.md has the table of names.
+ * The last dotted part of the name, in lower case, selects the codec: "seg.PNG" is a PNG.
+ * If the last part is "gz" or "zst" and another part precedes it, the result of the
+ * preceding part is compressed: "json.gz" is compressed JSON. docs/guides/fields.md has
+ * the table of names.
  *
- * Whatever the name, bytes stand for themselves and text for its UTF-8 bytes; so a field
- * that is encoded already, or that no codec knows, is passed as bytes. Nothing here ever
- * runs what a field holds: pickles and their like are bytes to this library.
+ * Under any name, bytes are stored unchanged and text is stored as its UTF-8 bytes. Pass
+ * a field as bytes if it is already encoded or if no codec exists for it. The library
+ * never executes the contents of a field: it treats pickles and similar formats as bytes.
  *
  * All functions may be called from any number of threads at once.
  */
@@ -38,13 +40,13 @@ typedef struct tarn_bytes {
         NULL, 0, 0                                                                       \
     }
 
-/* Frees what is held. Set size to 0 instead to use the memory again. */
+/* Frees the memory. To reuse the memory, set size to 0 instead. */
 TARN_API void tarn_bytes_release(tarn_bytes *bytes);
 
 /* --- Values --------------------------------------------------------------------- */
 
-/* A value to be encoded is a struct that you fill: its kind, and the members named here.
- * What it points at stays yours. */
+/* To encode a value, fill this struct: its kind, and the members that are listed here for
+ * that kind. The memory that it points to stays yours. */
 typedef enum tarn_value_kind {
     TARN_VALUE_BYTES = 0,   /* data, size */
     TARN_VALUE_TEXT = 1,    /* data, size: UTF-8 */
@@ -52,7 +54,7 @@ typedef enum tarn_value_kind {
     TARN_VALUE_INTEGER = 3, /* integer */
     TARN_VALUE_REAL = 4,    /* real */
     TARN_VALUE_ARRAY = 5,   /* arrays[0] */
-    TARN_VALUE_ARRAYS = 6   /* arrays, count, and names unless NULL */
+    TARN_VALUE_ARRAYS = 6   /* arrays, count, and names unless it is NULL */
 } tarn_value_kind;
 
 typedef struct tarn_value {
@@ -62,9 +64,10 @@ typedef struct tarn_value {
     int64_t integer;
     double real;
     const tarn_array *arrays;
-    const char *const *names; /* NUL-terminated */
+    const char *const *names; /* each NUL-terminated */
     size_t count;
-    void *owned; /* given to release by tarn_value_release; NULL where all is borrowed */
+    /* Passed to release by tarn_value_release; NULL if everything is borrowed. */
+    void *owned;
     void (*release)(void *owned);
 } tarn_value;
 
@@ -73,15 +76,16 @@ typedef struct tarn_value {
         TARN_VALUE_BYTES, NULL, 0, 0, 0, NULL, NULL, 0, NULL, NULL                       \
     }
 
-/* Frees what a decoder made. Harmless on a value that is released or borrows all. */
+/* Frees the memory that the decoder allocated. It is safe to release a value that is
+ * already released or that only borrows. */
 TARN_API void tarn_value_release(tarn_value *value);
 
-#define TARN_MAX_EXTENSION 63u /* bytes in the part of a name that chooses a codec */
+#define TARN_MAX_EXTENSION 63u /* bytes of the part of a name that selects the codec */
 
 /* --- Encoding ------------------------------------------------------------------- */
 
 typedef enum tarn_subsampling {
-    TARN_SUBSAMPLING_420 = 0, /* what Pillow and with it WebDataset do at any quality */
+    TARN_SUBSAMPLING_420 = 0, /* the default of Pillow and WebDataset at any quality */
     TARN_SUBSAMPLING_422 = 1,
     TARN_SUBSAMPLING_444 = 2
 } tarn_subsampling;
@@ -89,13 +93,13 @@ typedef enum tarn_subsampling {
 typedef struct tarn_encode_options {
     size_t size;                  /* of this struct; set by the initialiser */
     int jpeg_quality;             /* 1 to 100 */
-    tarn_subsampling subsampling; /* of JPEG colours */
+    tarn_subsampling subsampling; /* chroma subsampling of JPEG */
     int webp_quality;             /* 0 to 100 */
     bool webp_lossless;
-    int png_level;   /* of zlib: 0 to 9 */
+    int png_level;   /* zlib level, 0 to 9 */
     int gzip_level;  /* 0 to 9 */
     int zstd_level;  /* 1 to 22 */
-    bool npz_stored; /* members of npz not compressed */
+    bool npz_stored; /* do not compress the members of an npz */
 } tarn_encode_options;
 
 #define TARN_ENCODE_OPTIONS_INIT                                                         \
@@ -105,9 +109,10 @@ typedef struct tarn_encode_options {
     }
 TARN_API void tarn_encode_options_init(tarn_encode_options *options, size_t size);
 
-/* Appends the bytes of value under the name field to out; after a failure out is as it
- * was. The same value, name and options always give the same bytes. options may be NULL.
- * TARN_ERR_UNSUPPORTED: the name takes no such value (the message says what it takes). */
+/* Encodes value as the field name requires and appends the bytes to out. After a failure
+ * out is unchanged. The same value, name and options always give the same bytes. options
+ * may be NULL. TARN_ERR_UNSUPPORTED if the name does not accept this kind of value; the
+ * message lists what it accepts. Free out with tarn_bytes_release. */
 TARN_API TARN_CHECKED tarn_status tarn_encode(const char *field, const tarn_value *value,
                                               const tarn_encode_options *options,
                                               tarn_bytes *out, tarn_error *err);
@@ -116,9 +121,9 @@ TARN_API TARN_CHECKED tarn_status tarn_encode(const char *field, const tarn_valu
 
 typedef struct tarn_decode_options {
     size_t size;         /* of this struct; set by the initialiser */
-    uint64_t max_size;   /* bytes that one field may become */
-    uint64_t max_pixels; /* of one image */
-    unsigned channels;   /* of images: 1, 3 or 4; 0: as many as the image has */
+    uint64_t max_size;   /* the most bytes that one decoded field may take */
+    uint64_t max_pixels; /* the most pixels of one image */
+    unsigned channels;   /* of images: 1, 3 or 4; 0: the image's own number */
 } tarn_decode_options;
 
 #define TARN_MAX_DECODED      (UINT64_C(1) << 30)
@@ -133,10 +138,11 @@ typedef struct tarn_decode_options {
     }
 TARN_API void tarn_decode_options_init(tarn_decode_options *options, size_t size);
 
-/* Makes the value of a field's bytes. The value may point into data, which must then stay
- * as it is until the value is released: text and JSON do (JSON is checked), and arrays
- * whose elements lie well. A name that no codec knows gives bytes. *out is set whatever
- * the outcome; after a failure it is empty. */
+/* Decodes the bytes of a field. The value may point into data. data must then stay
+ * unchanged until the value is released. Text and JSON (which is validated) always point
+ * into data; so do arrays whose elements are suitably aligned. A name without a codec
+ * gives bytes. options may be NULL. *out is set in every case; after a failure it is
+ * empty. Free it with tarn_value_release. */
 TARN_API TARN_CHECKED tarn_status tarn_decode(const char *field, const void *data,
                                               size_t size,
                                               const tarn_decode_options *options,

@@ -1,5 +1,5 @@
-/* tarn/dataset.h: samples 0 to n - 1 with named fields, whatever they lie in: a fold, a
- * plain tar, an array file, a record pack, or a mix of them.
+/* tarn/dataset.h: a dataset: samples 0 to n - 1 with named fields, in any storage: a
+ * fold, a plain tar, an array file, a record pack, or a mix of them.
  *
  *     tarn_dataset *birds;
  *     tarn_view jpg;
@@ -12,16 +12,20 @@
  *     tarn_view_release(&jpg);
  *     tarn_dataset_close(birds);
  *
- * A dataset never changes. Slices, lists, filters, orders and ranks each make another one
- * over the same files, in any sequence, and each acts on what the one before gives:
+ * A dataset never changes. Slices, lists, filters, orders and ranks each create another
+ * dataset over the same files. They can be combined in any sequence, and each applies to
+ * the result of the previous one. This shuffles a dataset and then takes the first 100
+ * samples:
  *
- *     tarn_dataset_order(birds, &shuffle, &mixed, &err);     in random order,
- *     tarn_dataset_slice(mixed, 0, 1, 100, &few, &err);      and of that the first 100
+ *     tarn_dataset_order(birds, &shuffle, &mixed, &err);
+ *     tarn_dataset_slice(mixed, 0, 1, 100, &few, &err);
  *
- * Slices, orders and ranks cost no memory per sample; lists and filters 4 or 8 bytes for
- * each sample that is kept. All are closed, in any order, and the files are when the last
- * is. So any number of threads may use one dataset without locks of their own; only
- * closing needs it for itself.
+ * Slices, orders and ranks need no memory per sample; lists and filters need 4 or 8 bytes
+ * for each sample that they keep. Close every dataset, in any order; the files are closed
+ * with the last one.
+ *
+ * Any number of threads may use one dataset at once without their own locks. No thread
+ * may use a dataset while it is being closed.
  */
 #ifndef TARN_DATASET_H
 #define TARN_DATASET_H
@@ -39,51 +43,55 @@ extern "C" {
 
 typedef struct tarn_dataset tarn_dataset;
 
-#define TARN_MAX_DATASET_FIELDS 65536u               /* that one dataset selects */
-#define TARN_MAX_KEYED          UINT64_C(0xffffffff) /* samples that are found by key */
+#define TARN_MAX_DATASET_FIELDS 65536u               /* that one dataset can select */
+#define TARN_MAX_KEYED          UINT64_C(0xffffffff) /* samples found by key */
 #define TARN_MAX_MIX            1024u                /* datasets in one mix */
 #define TARN_NO_SAMPLE          UINT64_MAX
 
 typedef struct tarn_dataset_options {
     size_t size; /* of this struct; set by the initialiser */
 
-    /* The fields, a list that ends with NULL. Only samples that have all of them are in
-     * the dataset; a sample that has one of them twice is an error that names it. A field
-     * may be listed more than once, and one leading dot is dropped. NULL: all samples and
-     * all fields, and a sample may lack some.
+    /* The fields, a list that ends with NULL. The dataset then has only the samples that
+     * have all of these fields. A sample that has one of them twice is an error, and the
+     * message names the sample. A field may be listed more than once, and one leading dot
+     * is dropped. NULL: all samples and all fields; samples may lack some fields.
      *
-     * Besides those in the file there are, as text: _idx, the sample's number (see
-     * tarn_dataset_sequence); _key (also _name, _stem), its key; _fid, the number of its
-     * shard; _shard, that shard's file name; _source, the number of its dataset in a mix.
-     * They cannot be the only ones of a fold. */
+     * In addition to the fields in the file there are the following fields, all as text:
+     * _idx, the number of the sample (see tarn_dataset_sequence); _key (also _name,
+     * _stem), its key; _fid, the number of its shard; _shard, the file name of that
+     * shard; _source, the number of its dataset in a mix. They cannot be the only fields
+     * of a fold. */
     const char *const *fields;
-    bool drop_ambiguous; /* leave out a sample that has a field twice, as the reference
-                        does with most of them; tarn_dataset_info counts them */
+    /* Leave out samples that have a field twice, as glzn does with most of them.
+     * tarn_dataset_info counts them. */
+    bool drop_ambiguous;
 
     tarn_io io;
-    bool check; /* compare payloads with their checksums when they are read */
-    bool cold;  /* the data is not in memory and not worth keeping there: batches are read
-                   around the page cache, many pieces at once. Without it a batch of files
-                   that are mapped is looked at: where most of it is not in memory, it is
-                   read in the same way, or, if all files fit into half of the memory, by
-                   the page cache, which is told about all of it first */
+    bool check; /* verify the checksums of payloads when reading */
+    /* The data is not in memory and not worth caching: batches are read around the page
+     * cache, with many reads at once. If cold is false, each batch of mapped files is
+     * checked. If most of it is not in memory, it is read in the same way or, if all
+     * files fit into half of the memory, through the page cache, with a prefetch of the
+     * whole batch first. */
+    bool cold;
 
     /* Folds and tars. */
-    bool scan;    /* without an index on disk, make one in memory */
-    bool by_hash; /* samples whose members are not consecutive in the order of their key
-                     hashes, as glzn's enforce_contiguous has them, instead of first
-                     appearance */
+    bool scan; /* build an index in memory if none is on disk */
+    /* Sort samples whose members are not consecutive by the hashes of their keys, as
+     * glzn's enforce_contiguous does, instead of by first appearance. */
+    bool by_hash;
     const tarn_index_options *index; /* how to scan; NULL: the defaults */
 
-    /* Packs and array files. */
-    const char *key_column; /* a column, or an array with one value for each row, of text
-                               or integers; NULL: keys are row numbers, or the texts of
-                               an array _key */
-    bool decompress;        /* packs: payloads decompressed, not as they are stored */
-    bool records;           /* packs: the records, also where they are members */
+    /* Record packs and array files. */
+    /* The keys: a column, or an array with one value for each row, of text or integers.
+     * NULL: keys are row numbers, or the texts of an array _key. */
+    const char *key_column;
+    bool decompress; /* record packs: decompress payloads */
+    bool records;    /* record packs: records, even if they are members */
 
-    /* Folds: the shards, in their order; ends with NULL. path is then the index of just
-     * these, whatever names they have; without it, and with scan, they are scanned. */
+    /* Folds: the shards, in order; ends with NULL. path is then the index of exactly
+     * these shards, which may have any names. Without an index, and with scan, they are
+     * scanned. */
     const char *const *shards;
 } tarn_dataset_options;
 
@@ -93,18 +101,20 @@ typedef struct tarn_dataset_options {
     }
 TARN_API void tarn_dataset_options_init(tarn_dataset_options *options, size_t size);
 
-/* Opens what path is: "DIR", "DIR:FOLD" or "FILE.taridx", a fold; a file that begins as a
- * pack or an array file does; any other file, a tar, which is scanned.
+/* Opens a dataset. path is "DIR", "DIR:FOLD" or "FILE.taridx" for a fold; a record pack
+ * or an array file, recognised by its first bytes; or any other file, which is scanned as
+ * a tar. options may be NULL. Close the dataset with tarn_dataset_close.
  *
- * Samples of a fold are in the order of first appearance; where their members are not
- * consecutive, in the order of the first member that is selected. Those of an array file
- * are the rows of its arrays (tarn_gnz_array_get says which). Those of a pack are its
- * records: "payload", and each column of the index table as JSON. A pack with the text
- * columns key and field, as tarn convert makes them, holds the members of samples:
- * records that follow each other with one key are one. */
+ * The samples of a fold are in the order of first appearance; if their members are not
+ * consecutive, in the order of the first selected member. The samples of an array file
+ * are the rows of its arrays (see is_field in tarn_gnz_array). The samples of a record
+ * pack are its records: "payload", and each column of the index table as JSON. A record
+ * pack with the text columns key and field, as tarn convert makes them, contains the
+ * members of samples: consecutive records with the same key are one sample. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_open(const char *path,
                                                     const tarn_dataset_options *options,
                                                     tarn_dataset **out, tarn_error *err);
+/* Closes a dataset. Datasets made from it stay valid. NULL is allowed. */
 TARN_API void tarn_dataset_close(tarn_dataset *dataset);
 
 typedef enum tarn_dataset_kind {
@@ -119,77 +129,83 @@ typedef struct tarn_dataset_info {
     uint64_t samples;
     uint32_t fields;
     uint64_t in_file; /* samples before any selection */
-    uint64_t dropped; /* by drop_ambiguous, when it was opened */
-    uint32_t shards;  /* files that samples lie in */
-    bool numbered;    /* keys are only the numbers of rows */
-    bool in_order;    /* samples come in the order of the file */
-    bool whole;       /* it has an order that gives all samples: filters go below it */
+    uint64_t dropped; /* left out by drop_ambiguous on opening */
+    uint32_t shards;  /* number of files with samples */
+    bool numbered;    /* keys are just row numbers */
+    bool in_order;    /* samples are in file order */
+    bool whole;       /* its order covers all samples: filters apply before it */
     uint64_t epoch;   /* of its order */
-    uint64_t seed;    /* of its order; 0 if there is none */
+    uint64_t seed;    /* of its order; 0 if it has none */
     uint64_t rank, world_size;
 } tarn_dataset_info;
 
+/* Fills *out, of size bytes. */
 TARN_API void tarn_dataset_info_get(const tarn_dataset *dataset, tarn_dataset_info *out,
                                     size_t size);
 
-/* Samples. */
+/* Returns the number of samples. */
 TARN_API uint64_t tarn_dataset_count(const tarn_dataset *dataset);
 
-/* The name of a field, or NULL past the last; borrowed until the dataset is closed. */
+/* Returns the name of a field by number, or NULL past the last. Borrowed until the
+ * dataset is closed. */
 TARN_API const char *tarn_dataset_field(const tarn_dataset *dataset, uint32_t field);
 
-/* The number of the first field of that name. TARN_ERR_NO_FIELD, with those there are.
- */
+/* Finds the number of the first field with a name. TARN_ERR_NO_FIELD if there is none;
+ * the message lists the existing fields. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_field_find(const tarn_dataset *dataset,
                                                           const char *name, uint32_t *out,
                                                           tarn_error *err);
 
 /* --- Reading ----------------------------------------------------------------------- */
 
-/* One field of one sample, borrowed until it is released or the dataset is closed.
- * TARN_ERR_NO_FIELD if the sample lacks it, TARN_ERR_AMBIGUOUS if it has it twice. */
+/* Gets one field of one sample. The view is borrowed until it is released or the dataset
+ * is closed. TARN_ERR_NO_FIELD if the sample lacks the field, TARN_ERR_AMBIGUOUS if it
+ * has the field twice. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_get(tarn_dataset *dataset, uint64_t sample,
                                                    uint32_t field, tarn_view *out,
                                                    tarn_error *err);
 
-/* All fields of a sample: a view for each of the dataset's fields. One listed twice is
- * fetched once, and its bytes belong to the first view. One that the sample lacks, which
- * can only be without a list of fields, is an empty view whose data is NULL. key, which
- * may be NULL, becomes the key: with less work than a second call for it takes. */
+/* Gets all fields of a sample: out has one view for each field of the dataset. A field
+ * that is listed twice is fetched once, and its bytes belong to the first view. A field
+ * that the sample lacks is an empty view whose data is NULL; that is only possible
+ * without a list of fields. If key is not NULL, it is set to the key of the sample, which
+ * is cheaper than a separate call. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_get_all(tarn_dataset *dataset,
                                                        uint64_t sample, tarn_view *out,
                                                        tarn_text *key, tarn_error *err);
 
-/* Gives views of a sample back, and says whether what was copied or decoded from them is
- * right: TARN_ERR_STALE or TARN_ERR_TRUNCATED if the file was cut short in the meantime,
- * so that zeros may have been read in the place of bytes. (A file that is rewritten to
- * its old length is another file, which only checksums tell.) Where that does not matter,
- * tarn_view_release is enough. Batches and loaders have done this already. */
+/* Releases views of a sample, and checks whether the data that was copied or decoded from
+ * them is valid. TARN_ERR_STALE or TARN_ERR_TRUNCATED if the file was shortened in the
+ * meantime, so that zeros may have been read instead of data. (A file that is rewritten
+ * with the same length can only be detected by checksums.) If that does not matter,
+ * tarn_view_release is enough. Batches and loaders make this check themselves. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_release(tarn_dataset *dataset,
                                                        uint64_t sample, tarn_view *views,
                                                        size_t count, tarn_error *err);
 
-/* What the bytes of a field are. */
+/* The form of a field's bytes. */
 typedef enum tarn_form {
-    TARN_FORM_NAMED = 0,   /* a member: what its name says */
-    TARN_FORM_BYTES = 1,   /* the payload of a pack's record */
-    TARN_FORM_TEXT = 2,    /* UTF-8: _key, _shard */
-    TARN_FORM_JSON = 3,    /* a value of a pack's column */
-    TARN_FORM_INTEGER = 4, /* decimal digits: _idx, _fid, a column of integers of up to 64
-                              bits; "null" in a column */
-    TARN_FORM_REAL = 5,    /* a number as JSON has it, or "null": a column of floats */
-    TARN_FORM_ARRAY = 6    /* a row of an array: its elements, the last index fastest */
+    TARN_FORM_NAMED = 0, /* a member: its name determines the format */
+    TARN_FORM_BYTES = 1, /* the payload of a record */
+    TARN_FORM_TEXT = 2,  /* UTF-8: _key, _shard */
+    TARN_FORM_JSON = 3,  /* a value of a record pack's column */
+    /* Decimal digits: _idx, _fid, a column of integers of up to 64 bits; "null" in a
+     * column. */
+    TARN_FORM_INTEGER = 4,
+    TARN_FORM_REAL = 5, /* a JSON number or "null": a column of floats */
+    TARN_FORM_ARRAY = 6 /* a row of an array: its elements, last index fastest */
 } tarn_form;
 
 typedef struct tarn_field_form {
     tarn_form form;
-    const char *codec;     /* a name for tarn_decode; NULL for an array */
+    const char *codec;     /* a field name for tarn_decode; NULL for an array */
     tarn_dtype dtype;      /* ARRAY */
-    unsigned ndim;         /* ARRAY: of one row; 0 for one number */
-    const uint64_t *shape; /* borrowed, as codec is, until the dataset is closed */
+    unsigned ndim;         /* ARRAY: of one row; 0 for a number */
+    const uint64_t *shape; /* borrowed, like codec, until the dataset is closed */
 } tarn_field_form;
 
-/* The sample makes a difference in a mix only; it need not have the field. */
+/* Gets the form of a field. The sample matters only in a mix; it need not have the
+ * field. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_form(tarn_dataset *dataset,
                                                     uint64_t sample, uint32_t field,
                                                     tarn_field_form *out,
@@ -197,35 +213,37 @@ TARN_API TARN_CHECKED tarn_status tarn_dataset_form(tarn_dataset *dataset,
 
 #define TARN_NO_FIELD UINT32_MAX
 
-/* Where a sample is and where it comes from. */
+/* The location of a sample and its origin. */
 typedef struct tarn_place {
-    uint64_t row;     /* its number before any selection, such as that of a record */
-    uint32_t shard;   /* the number of the file */
-    const char *path; /* and its path; borrowed until the dataset is closed */
+    uint64_t row;     /* number before any selection, for example of a record */
+    uint32_t shard;   /* number of the file */
+    const char *path; /* path of the file; borrowed until the dataset is closed */
 
-    /* Of a field; without one TARN_NO_OFFSET and 0. */
-    uint64_t offset; /* in the file, of a member that of its header; TARN_NO_OFFSET for
-                        what is made when it is asked for */
-    uint64_t size;   /* in bytes, as stored */
+    /* Of the field; without a field TARN_NO_OFFSET and 0: */
+    /* Offset in the file; for a member, of its header. TARN_NO_OFFSET for values that are
+     * computed on request. */
+    uint64_t offset;
+    uint64_t size; /* stored size in bytes */
 
-    /* Of a mix: the number of the source, the epoch of that source and the sample there.
+    /* In a mix: the number of the source, the epoch of that source, and the sample there.
      * Otherwise 0, 0 and the number of the sample (see tarn_dataset_sequence). */
     uint32_t source;
     uint64_t pass, sample;
 } tarn_place;
 
-/* With TARN_NO_FIELD the shard is that of the sample's first member that is selected. The
- * same errors as tarn_dataset_get. */
+/* Locates a sample and one of its fields. With TARN_NO_FIELD the shard is that of the
+ * first selected member of the sample. Errors are those of tarn_dataset_get. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_locate(tarn_dataset *dataset,
                                                       uint64_t sample, uint32_t field,
                                                       tarn_place *out, size_t size,
                                                       tarn_error *err);
 
-/* Many pieces one behind the other: piece i is data[offsets[i]] up to
- * data[offsets[i + 1]]. Begins as all zero, is used again and again, freed by reset. */
+/* Many pieces of data, stored consecutively: piece i is data[offsets[i]] up to
+ * data[offsets[i + 1]]. Initialise a batch to all zero. It can be reused any number of
+ * times; free it with tarn_dataset_batch_reset. */
 typedef struct tarn_dataset_batch {
     unsigned char *data;
-    uint64_t *offsets; /* count + 1 of them */
+    uint64_t *offsets; /* count + 1 offsets */
     size_t count;
     size_t data_capacity, count_capacity; /* private */
     void *work;                           /* private */
@@ -238,21 +256,21 @@ typedef struct tarn_dataset_batch {
         NULL, NULL, 0, 0, 0, NULL, 0, NULL                                               \
     }
 
-/* Fetches samples times fields: piece s * n_fields + f is fields[f] of samples[s].
- * fields NULL: all of the dataset's. Pieces that are not in memory are read in the order
- * of their places on the disk. A piece that does not exist is an error. A batch belongs
- * to one thread at a time; after an error its contents are undefined, but it can be used
- * again. */
+/* Reads fields of many samples: piece s * n_fields + f is fields[f] of samples[s].
+ * fields NULL: all fields of the dataset. Pieces that are not in memory are read in
+ * the order of their positions on disk. A piece that does not exist is an error. Only
+ * one thread at a time may use a batch. After an error its contents are undefined, but
+ * it can be reused. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_read(
     tarn_dataset *dataset, const uint64_t *samples, size_t n_samples,
     const uint32_t *fields, size_t n_fields, tarn_dataset_batch *out, tarn_error *err);
 TARN_API void tarn_dataset_batch_reset(tarn_dataset_batch *batch);
 
-/* Tells the system that these samples will be read soon, into the page cache, and returns
- * without them. fields NULL: all of the dataset's. What is not there or is in memory
- * already is passed over, so that the only errors are of the call itself. From then on
- * batches of this dataset come through the page cache, with cold as well. Whoever calls
- * it bounds what is announced: it takes memory. */
+/* Asks the system to read samples into the page cache, and returns without waiting for
+ * them. fields NULL: all fields of the dataset. Data that does not exist or is already in
+ * memory is skipped, so only invalid arguments are errors. From then on, batches of this
+ * dataset are read through the page cache, even with cold. The data takes memory, so the
+ * caller must limit the amount. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_prefetch(tarn_dataset *dataset,
                                                         const uint64_t *samples,
                                                         size_t n_samples,
@@ -261,20 +279,22 @@ TARN_API TARN_CHECKED tarn_status tarn_dataset_prefetch(tarn_dataset *dataset,
 
 /* --- Keys -------------------------------------------------------------------------- */
 
-/* The key of a sample. A text can be used again and again. */
+/* Gets the key of a sample. The text can be reused. Free it with tarn_text_reset. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_key(tarn_dataset *dataset, uint64_t sample,
                                                    tarn_text *out, tarn_error *err);
 
-/* The samples with these keys; where keys repeat (a column of a pack, an array, a mix),
- * the first. A key that none of this dataset has is TARN_ERR_NO_SAMPLE or, if out_missing
- * is given, TARN_NO_SAMPLE in its place, and *out_missing is how many there are. */
+/* Finds samples by key. If keys repeat (in a column of a record pack, an array, or a
+ * mix), finds the first sample. A key that no sample of this dataset has is
+ * TARN_ERR_NO_SAMPLE. If out_missing is not NULL, it is not an error: the result for that
+ * key is TARN_NO_SAMPLE, and *out_missing is the number of missing keys. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_find(tarn_dataset *dataset,
                                                     const char *const *keys, size_t count,
                                                     uint64_t *out, size_t *out_missing,
                                                     tarn_error *err);
 
-/* The key that a member or file of this name has: in a fold the folder (unless its keys
- * have it) and all behind the first dot go; elsewhere a name is a key. */
+/* Derives the key from the name of a member or file. In a fold, the folder (unless the
+ * keys of the fold include it) and everything after the first dot are removed. In other
+ * storage, a name is a key. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_key_of_name(const tarn_dataset *dataset,
                                                            const char *name,
                                                            tarn_text *out,
@@ -282,9 +302,9 @@ TARN_API TARN_CHECKED tarn_status tarn_dataset_key_of_name(const tarn_dataset *d
 
 /* --- Choosing fields ---------------------------------------------------------------- */
 
-/* The same samples with these fields only; samples that lack some of them stay. Nothing
- * is read. TARN_ERR_NO_FIELD, with those there are, for a name that the file does not
- * have. */
+/* Creates a dataset of the same samples with these fields only. Samples that lack some of
+ * them are kept. Nothing is read. TARN_ERR_NO_FIELD for a name that the file does not
+ * have; the message lists the existing fields. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_with_fields(tarn_dataset *dataset,
                                                            const char *const *fields,
                                                            size_t count,
@@ -293,17 +313,17 @@ TARN_API TARN_CHECKED tarn_status tarn_dataset_with_fields(tarn_dataset *dataset
 
 /* --- Choosing positions --------------------------------------------------------------
  *
- * These fix what they choose from: a slice of a shuffled dataset has the same samples in
- * every epoch. */
+ * These functions fix the samples that they select: a slice of a shuffled dataset has the
+ * same samples in every epoch. */
 
-/* Samples start, start + stride, ..., count of them; stride may be negative. No memory.
- * TARN_ERR_USAGE where one of them is not there. */
+/* Creates a dataset of count samples: start, start + stride, ... stride may be negative.
+ * Needs no memory per sample. TARN_ERR_USAGE if one of the samples does not exist. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_slice(tarn_dataset *dataset,
                                                      uint64_t start, int64_t stride,
                                                      uint64_t count, tarn_dataset **out,
                                                      tarn_error *err);
 
-/* These samples, in this order; one may come several times. */
+/* Creates a dataset of these samples, in this order. Samples may be repeated. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_select(tarn_dataset *dataset,
                                                       const uint64_t *samples,
                                                       size_t count, tarn_dataset **out,
@@ -311,48 +331,49 @@ TARN_API TARN_CHECKED tarn_status tarn_dataset_select(tarn_dataset *dataset,
 
 /* --- Orders, ranks and epochs ------------------------------------------------------ */
 
-/* The samples in another order (tarn/order.h), of which rank, world_size and uneven are
- * the part of one rank. An epoch of 0 is that of the dataset. An order changes with the
- * epoch, until samples are chosen from it by position; of several orders in a row only
- * the last one does. Arrays are copied; with one, a mix stays in its present epoch,
- * because the numbers are those of its samples. */
+/* Creates a dataset of the samples in another order (tarn/order.h). rank, world_size and
+ * uneven of the options select the part of one rank. epoch 0 means the epoch of the
+ * dataset. An order changes with the epoch until samples are selected from it by
+ * position. If several orders are applied, only the last one changes with the epoch.
+ * Arrays in the options are copied. With such an array a mix stays in its current epoch,
+ * because the numbers belong to its current samples. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_order(tarn_dataset *dataset,
                                                      const tarn_order_options *options,
                                                      tarn_dataset **out, tarn_error *err);
 
-/* The part of one rank: every world_size-th sample. */
+/* Creates a dataset of the part of one rank: every world_size-th sample. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_split(tarn_dataset *dataset, uint64_t rank,
                                                      uint64_t world_size,
                                                      tarn_uneven uneven,
                                                      tarn_dataset **out, tarn_error *err);
 
-/* The same dataset in another epoch, from its beginning. */
+/* Creates the same dataset in another epoch, from its beginning. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_at_epoch(tarn_dataset *dataset,
                                                         uint64_t epoch,
                                                         tarn_dataset **out,
                                                         tarn_error *err);
 
-/* The dataset without the order that changes with the epoch, and without its ranks;
- * itself if there is none. Borrowed. */
+/* Returns the dataset without the order that changes with the epoch, and without its
+ * ranks, or the dataset itself if it has no such order. The result is borrowed. */
 TARN_API tarn_dataset *tarn_dataset_unordered(tarn_dataset *dataset);
 
-/* The numbers of count samples from the one at from on: where they are in
- * tarn_dataset_unordered, whatever the epoch and the rank. */
+/* Gets the numbers of count samples, starting at position from. A number is the position
+ * of a sample in tarn_dataset_unordered; it does not depend on the epoch and the rank. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_sequence(tarn_dataset *dataset,
                                                         uint64_t from, uint64_t count,
                                                         uint64_t *out, tarn_error *err);
 
-/* Where a pass over the dataset stands when each rank has taken so many samples of this
- * epoch: one line of JSON with a fingerprint of the data and of all selections and
- * orders. The text can be used again and again. */
+/* Gets the state of the dataset after each rank has taken the given number of
+ * samples of this epoch: one line of JSON with a fingerprint of the data and of all
+ * selections and orders. The text can be reused. Free it with tarn_text_reset. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_state(tarn_dataset *dataset,
                                                      uint64_t taken, tarn_text *out,
                                                      tarn_error *err);
 
-/* The dataset from there on: the rest of the epoch, for this rank of any number of ranks.
- * After the last sample of an epoch it is the next epoch. TARN_ERR_STALE, with the
- * reason, for a state of other data or of other selections or orders; TARN_ERR_FORMAT for
- * a text that is not a state. */
+/* Creates a dataset that resumes from a state: the rest of the epoch, for this rank of
+ * any number of ranks. After the last sample of an epoch it is the next epoch.
+ * TARN_ERR_STALE, with the reason, if the state belongs to other data or to other
+ * selections or orders. TARN_ERR_FORMAT if the text is not a state. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_resume(tarn_dataset *dataset,
                                                       const char *state, size_t size,
                                                       tarn_dataset **out,
@@ -360,24 +381,25 @@ TARN_API TARN_CHECKED tarn_status tarn_dataset_resume(tarn_dataset *dataset,
 
 /* --- Filters -------------------------------------------------------------------------
  *
- * A filter makes a dataset of those samples of another that it keeps. There may be none.
- * A filter of a dataset in an order goes below that order: the shuffle of a filtered
- * dataset is the same as the filter of a shuffled one. Where positions were chosen or
- * ranks split after the order, the filter keeps samples of those, in the order in which
- * they are. */
+ * A filter creates a dataset of the samples that it keeps, possibly none. A filter of an
+ * ordered dataset is applied before the order: shuffling a filtered dataset and filtering
+ * a shuffled dataset give the same result. If positions were selected or ranks were split
+ * after the order, the filter keeps samples of that selection, in their current order. */
 
 typedef enum tarn_condition_kind {
-    TARN_CONDITION_MASK = 0,   /* mask: those that are true */
-    TARN_CONDITION_KEYS = 1,   /* names: those with these keys; all, where keys repeat */
-    TARN_CONDITION_JSON = 2,   /* name: the path of a JSON file with a list of names, each
-                               made a key by tarn_dataset_key_of_name */
-    TARN_CONDITION_HAVING = 3, /* names: those with all these fields (of the file) */
-    TARN_CONDITION_LACKING = 4, /* name: those without this field (of the file) */
-    TARN_CONDITION_SIZE = 5, /* name: those whose field has min to max bytes, as stored */
-    TARN_CONDITION_COLUMN = 6, /* names: records of a pack whose column, name, has one of
-                               these values; text, or digits of an integer */
-    TARN_CONDITION_BETWEEN =
-        7 /* name: records whose column is a number from min to max */
+    TARN_CONDITION_MASK = 0, /* mask: samples for which it is true */
+    TARN_CONDITION_KEYS = 1, /* names: samples with these keys, including all repeats */
+    /* Samples listed in the JSON file at the path name: a list of names, which
+     * tarn_dataset_key_of_name converts to keys. */
+    TARN_CONDITION_JSON = 2,
+    TARN_CONDITION_HAVING = 3,  /* names: samples with all these fields (of the file) */
+    TARN_CONDITION_LACKING = 4, /* name: samples without this field (of the file) */
+    TARN_CONDITION_SIZE = 5, /* samples whose field (name) has min to max stored bytes */
+    /* Records of a record pack whose column (name) has one of the values in names: text,
+     * or the digits of an integer. */
+    TARN_CONDITION_COLUMN = 6,
+    /* Records whose column (name) is a number from min to max. */
+    TARN_CONDITION_BETWEEN = 7
 } tarn_condition_kind;
 
 typedef struct tarn_condition {
@@ -388,13 +410,13 @@ typedef struct tarn_condition {
     size_t n_names;
     double min, max; /* both inclusive */
 
-    /* One bool for each sample of tarn_dataset_unordered or, where the filter does not go
-     * below the order, of the dataset itself. */
+    /* One bool for each sample of tarn_dataset_unordered or, if the filter does not apply
+     * before the order, of the dataset itself. */
     const bool *mask;
 
-    /* KEYS, JSON: a key that is missing is an error, which says how many are and names
-     * the first few, unless one of these is given. found, for KEYS only, is set for each
-     * name, and *missing is set to how many there are. */
+    /* KEYS, JSON: missing keys are an error, which gives their number and the first few,
+     * unless found or missing is set. found, for KEYS only, is set for each name.
+     * *missing is set to the number of missing keys. */
     bool *found;
     size_t *missing;
 } tarn_condition;
@@ -405,16 +427,17 @@ typedef struct tarn_condition {
     }
 TARN_API void tarn_condition_init(tarn_condition *condition, size_t size);
 
+/* Creates a dataset of the samples that meet a condition. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_filter(tarn_dataset *dataset,
                                                       const tarn_condition *condition,
                                                       tarn_dataset **out,
                                                       tarn_error *err);
 
-/* --- What there is ----------------------------------------------------------------- */
+/* --- Fields of the file ------------------------------------------------------------ */
 
-/* How many samples have which fields of the file, selected or not. fields are numbers for
- * tarn_dataset_file_field, ascending; one that a sample has twice is there once, and
- * twice counts such samples. */
+/* The number of samples that have a given set of fields of the file, selected or not.
+ * fields are numbers for tarn_dataset_file_field, in ascending order. A field that a
+ * sample has twice is listed once, and twice is the number of such samples. */
 typedef struct tarn_field_set {
     const uint32_t *fields;
     size_t n_fields;
@@ -428,55 +451,59 @@ typedef struct tarn_field_sets {
     void *owned; /* private */
 } tarn_field_sets;
 
+/* Counts the samples for each set of fields. Free *out with tarn_field_sets_reset. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_field_sets(tarn_dataset *dataset,
                                                           tarn_field_sets *out,
                                                           tarn_error *err);
 TARN_API void tarn_field_sets_reset(tarn_field_sets *sets);
 
-/* The name of a field of the file, or NULL past the last. */
+/* Returns the name of a field of the file, or NULL past the last. Borrowed until the
+ * dataset is closed. */
 TARN_API const char *tarn_dataset_file_field(const tarn_dataset *dataset,
                                              uint32_t number);
 
 /* --- One number for each sample ------------------------------------------------------
  *
- * What tarn/order.h asks for: the samples of each shard are its buckets, sizes its
- * lengths, integers its classes, reals its weights. */
+ * These are inputs of the orders in tarn/order.h: the samples per shard are buckets,
+ * sizes are lengths, integers are classes, and reals are weights. */
 
-/* As many numbers as tarn_dataset_info says there are shards. A mix has no shards of its
- * own: counts are added up by the shards' numbers in their datasets. */
+/* Gets the number of samples in each shard, for as many shards as tarn_dataset_info
+ * reports. A mix has no shards: its counts are added up by the number of the shard in
+ * each source. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_shard_counts(tarn_dataset *dataset,
                                                             uint64_t *out,
                                                             tarn_error *err);
 
 typedef enum tarn_numbers {
-    TARN_NUMBERS_SIZE = 0,    /* uint64_t: bytes of the field, as stored */
-    TARN_NUMBERS_INTEGER = 1, /* int64_t: of a field of text such as cls, of a column of a
-                                 pack, or of an array with one integer in each row */
-    TARN_NUMBERS_REAL = 2 /* double: the same for any numbers; text has them in decimal
-                             with a point, whatever the locale is */
+    TARN_NUMBERS_SIZE = 0, /* uint64_t: bytes of the field, as stored */
+    /* Int64_t: from a text field such as cls, a column of a record pack, or an array with
+     * one integer in each row. */
+    TARN_NUMBERS_INTEGER = 1,
+    /* Double: the same for any numbers. Text is decimal with a point, in every locale. */
+    TARN_NUMBERS_REAL = 2
 } tarn_numbers;
 
-/* A number for each sample, 8 bytes each. TARN_ERR_FORMAT, with the sample's key, where a
- * field is not such a number, or does not fit into 64 bits. */
+/* Gets one number for each sample, 8 bytes each. TARN_ERR_FORMAT, with the key of the
+ * sample, if a field is not such a number or does not fit into 64 bits. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_numbers(tarn_dataset *dataset,
                                                        uint32_t field, tarn_numbers what,
                                                        void *out, tarn_error *err);
 
 /* --- Several views of one sample ------------------------------------------------------
  *
- * Samples with fields such as f0.jpg, f0.cls, f1.jpg, f1.cls: "{0}.jpg", "{0}.cls" takes
- * one of f0, f1 for each sample and epoch, "{0}.jpg", "{1}.jpg" two of them. The choice
- * is the reference's: numpy.random.default_rng(seed + epoch + sample).choice. */
+ * For samples with fields such as f0.jpg, f0.cls, f1.jpg, f1.cls. The templates
+ * "{0}.jpg", "{0}.cls" select one of f0 and f1 for each sample and epoch; "{0}.jpg",
+ * "{1}.jpg" select two of them. The choice is the same as glzn's:
+ * numpy.random.default_rng(seed + epoch + sample).choice. */
 
 typedef struct tarn_views tarn_views;
 
 #define TARN_VIEWS_SEED                                                                  \
-    UINT64_C(0x0bad5eed) /* a dataset's seed, combined by xor, is the                    \
-                             reference's default */
+    UINT64_C(0x0bad5eed) /* xor with the seed of a dataset gives glzn's default */
 
 typedef struct tarn_views_options {
     size_t size;  /* of this struct; set by the initialiser */
-    bool replace; /* one view may be chosen for several slots */
+    bool replace; /* a view may be chosen for several slots */
     uint64_t seed;
 } tarn_views_options;
 
@@ -486,9 +513,10 @@ typedef struct tarn_views_options {
     }
 TARN_API void tarn_views_options_init(tarn_views_options *options, size_t size);
 
-/* Templates have one dot and slots {0}, {1}, ... in front of it, and use all slots up to
- * the highest; all slots are used with the same endings. The dataset's fields have one
- * dot each. TARN_ERR_USAGE says what is not so. Nothing is borrowed. */
+/* Creates a chooser. A template has one dot, with the slots {0}, {1}, ... before it. The
+ * templates use all slots up to the highest, and all slots have the same endings. Each
+ * field of the dataset has one dot. TARN_ERR_USAGE if a rule is violated; the message
+ * says which. Nothing is borrowed. Free it with tarn_views_free. */
 TARN_API TARN_CHECKED tarn_status tarn_views_new(const tarn_dataset *dataset,
                                                  const char *const *templates,
                                                  size_t count,
@@ -496,8 +524,8 @@ TARN_API TARN_CHECKED tarn_status tarn_views_new(const tarn_dataset *dataset,
                                                  tarn_views **out, tarn_error *err);
 TARN_API void tarn_views_free(tarn_views *views);
 
-/* The fields of the dataset that stand for the templates: count numbers. Any number of
- * threads may choose. */
+/* Chooses the fields of the dataset for the templates and writes count field numbers to
+ * out_fields. Any number of threads may call it at once. */
 TARN_API TARN_CHECKED tarn_status tarn_views_choose(const tarn_views *views,
                                                     uint64_t epoch, uint64_t sample,
                                                     uint32_t *out_fields,
@@ -505,26 +533,27 @@ TARN_API TARN_CHECKED tarn_status tarn_views_choose(const tarn_views *views,
 
 /* --- Mixes ---------------------------------------------------------------------------
  *
- * Several datasets as one, evenly interleaved: of source k's counts[k] samples, the j-th
- * is at (j + 1/2) / counts[k] of the mix, and at equal places the earlier source comes
- * first. A source may have selections and orders of its own, and continues from one epoch
- * of the mix to the next: its n-th sample, counted over all epochs, is sample n mod len
- * of its own epoch n div len. So a source with a weight of a tenth has been seen once
- * after ten epochs. */
+ * A mix interleaves several datasets evenly. The j-th of the counts[k] samples of source
+ * k is at (j + 1/2) / counts[k] of the mix; at equal positions the earlier source comes
+ * first. A source may have its own selections and orders. It continues from one epoch of
+ * the mix to the next: its n-th sample, counted over all epochs, is sample n mod len of
+ * its own epoch n div len. A source with a weight of a tenth is therefore completed once
+ * in ten epochs. */
 
 typedef enum tarn_mix_end {
-    TARN_MIX_FIRST = 0, /* when the first source has no more samples for its weight */
-    TARN_MIX_ALL = 1    /* when every source has been seen once; the others repeat */
+    TARN_MIX_FIRST = 0, /* when the first source runs out of samples for its weight */
+    TARN_MIX_ALL = 1    /* when every source was completed once; the others repeat */
 } tarn_mix_end;
 
 typedef struct tarn_mix_options {
     size_t size;            /* of this struct; set by the initialiser */
-    const double *weights;  /* one for each source, above 0 */
-    const uint64_t *counts; /* or how many samples of each; NULL, without weights: all */
-    uint64_t total;         /* with weights: samples in all; 0: as end says */
+    const double *weights;  /* one per source, above 0 */
+    const uint64_t *counts; /* or the samples per source; NULL, without weights: all */
+    uint64_t total;         /* with weights: total samples; 0: determined by end */
     tarn_mix_end end;
-    const char *const *fields; /* ends with NULL; each source must have them all. NULL:
-                                  all names of all sources, and some may be lacking */
+    /* Ends with NULL; each source must have all of them. NULL: all names of all sources,
+     * and samples may lack some. */
+    const char *const *fields;
 } tarn_mix_options;
 
 #define TARN_MIX_OPTIONS_INIT                                                            \
@@ -533,7 +562,8 @@ typedef struct tarn_mix_options {
     }
 TARN_API void tarn_mix_options_init(tarn_mix_options *options, size_t size);
 
-/* The sources stay the caller's to close, at any time. */
+/* Creates a mix of datasets. The caller still owns the sources and may close them at any
+ * time. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_mix(tarn_dataset *const *sources,
                                                    size_t count,
                                                    const tarn_mix_options *options,

@@ -1,11 +1,13 @@
-/* tarn/folds.h: the folds of a folder, without opening them.
+/* tarn/folds.h: lists the folds of a folder without opening them.
  *
- * A folder holds folds; a fold is a set of tar shards and one index:
+ * A folder contains folds. A fold is a set of tar shards and one index:
  *
  *     birds/train_0000.tar  birds/train_0001.tar  birds/train.taridx  birds/train.tarsum
  *
- * A sample is all members with one key; its fields are named by their extensions. The
- * samples of a fold are read with tarn/dataset.h.
+ * A sample consists of all members with the same key. The extensions of the members are
+ * the names of its fields. Use tarn/dataset.h to read the samples of a fold.
+ *
+ * Any number of threads may call these functions at once.
  */
 #ifndef TARN_FOLDS_H
 #define TARN_FOLDS_H
@@ -21,41 +23,42 @@ extern "C" {
 
 typedef struct tarn_listed_fold {
     const char *name;
-    const char *index_path;    /* of its index, whether or not that exists */
-    const char *const *shards; /* paths, sorted by the text of their suffix */
+    const char *index_path;    /* path of its index, even if that does not exist */
+    const char *const *shards; /* paths, sorted by the text of their suffixes */
     size_t n_shards;
-    size_t compressed; /* archives that would be shards if they had random access */
+    size_t compressed; /* compressed archives, which have no random access */
 } tarn_listed_fold;
 
-/* All strings belong to the list. */
+/* A list of folds. It owns all strings. */
 typedef struct tarn_folds {
     const tarn_listed_fold *folds; /* sorted by name */
     size_t count;
-    size_t compressed; /* in the folder, of folds with or without plain shards */
+    size_t compressed; /* in the folder, including folds without plain shards */
     void *owned;       /* private */
 } tarn_folds;
 
-/* Lists the folds of a folder: path is "DIR", or "DIR:FOLD" for one of them. The fold of
- * a shard is in its name: train_0007.tar, train-0007.tar and train.0007.tar are shard
- * 0007 of fold train (so is train-0007-of-0100.tar), 0007.tar is one of fold data, and
- * train.tar is all of fold train. TARN_ERR_NO_FILE if there is no such folder,
- * TARN_ERR_NO_FOLD if it has no such fold or no shards; then the list is empty. */
+/* Lists the folds of a folder. path is "DIR", or "DIR:FOLD" for a single fold. The name
+ * of a shard includes its fold: train_0007.tar, train-0007.tar and train.0007.tar are
+ * shard 0007 of fold train (so is train-0007-of-0100.tar), 0007.tar is a shard of fold
+ * data, and train.tar is all of fold train. TARN_ERR_NO_FILE if there is no such folder;
+ * TARN_ERR_NO_FOLD if it has no such fold or no shards. The list is then empty. Free it
+ * with tarn_folds_reset. */
 TARN_API TARN_CHECKED tarn_status tarn_folds_list(const char *path, tarn_folds *out,
                                                   tarn_error *err);
 TARN_API void tarn_folds_reset(tarn_folds *folds);
 
 /* --- A fold that is open ----------------------------------------------------------- */
 
-/* What tarn_dataset_fold (tarn/members.h) gives. All pointers are borrowed until the
+/* The result of tarn_dataset_fold (tarn/members.h). All pointers are borrowed until the
  * dataset, and every dataset made from it, is closed. */
 typedef struct tarn_fold_info {
-    const char *name;       /* of a single archive its file name */
+    const char *name;       /* for a single archive, its file name */
     const char *index_path; /* NULL if the shards were scanned */
     const tarn_index *index;
     const char *const *shards; /* paths */
-    const uint64_t *sizes;     /* of the shards' files */
+    const uint64_t *sizes;     /* sizes of the shard files */
     uint32_t n_shards;
-    const tarn_index_report *report; /* of the scan, if there was one */
+    const tarn_index_report *report; /* of the scan; NULL if there was none */
 } tarn_fold_info;
 
 #ifdef __cplusplus

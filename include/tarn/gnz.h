@@ -1,4 +1,5 @@
-/* tarn/gnz.h: named arrays in one file, each on its own page, mapped and used in place.
+/* tarn/gnz.h: named arrays in one file. Each array starts on a page boundary, so that it
+ * can be mapped and used in place.
  *
  *     tarn_gnz *file;
  *     tarn_gnz_view x;
@@ -12,7 +13,7 @@
  *     tarn_gnz_view_release(&x);
  *     tarn_gnz_close(file);
  *
- * and to write one:
+ * To write a file:
  *
  *     tarn_gnz_writer *out;
  *     if (tarn_gnz_writer_open("features.gnz", NULL, &out, &err) != TARN_OK) ...
@@ -25,8 +26,8 @@
  *     }
  *     return tarn_gnz_writer_finish(out, &err);
  *
- * The format is docs/formats/gnz.md. Everything a header says is checked when the file is
- * opened, before anything is mapped.
+ * docs/formats/gnz.md describes the format. Opening a file checks everything in its
+ * header before anything is mapped.
  */
 #ifndef TARN_GNZ_H
 #define TARN_GNZ_H
@@ -41,16 +42,17 @@ extern "C" {
 #define TARN_GNZ_PAGE       4096u
 #define TARN_MAX_GNZ_HEADER (64u << 20) /* bytes of JSON */
 #define TARN_MAX_GNZ_PAGES  (TARN_MAX_GNZ_HEADER / TARN_GNZ_PAGE)
-#define TARN_GNZ_RESERVED   "__tarn__" /* the key in the metadata that is ours */
+#define TARN_GNZ_RESERVED   "__tarn__" /* reserved key in the metadata */
 
 /* --- Reading --------------------------------------------------------------------- */
 
-/* Any number of threads may use one open file, except to close it. */
+/* An open file. Any number of threads may use it at once. No thread may use it while it
+ * is being closed. */
 typedef struct tarn_gnz tarn_gnz;
 
 typedef struct tarn_gnz_options {
     size_t size; /* of this struct; set by the initialiser */
-    tarn_io io;  /* how arrays are brought into memory */
+    tarn_io io;  /* how arrays are read into memory */
 } tarn_gnz_options;
 
 #define TARN_GNZ_OPTIONS_INIT                                                            \
@@ -59,30 +61,32 @@ typedef struct tarn_gnz_options {
     }
 TARN_API void tarn_gnz_options_init(tarn_gnz_options *options, size_t size);
 
-/* Opens and checks: the header fits the file and is the JSON it should be, names are
- * unique, each array has a type, order and shape that are known and lies inside the file,
- * behind the header, on a page boundary, apart from all others. options may be NULL. */
+/* Opens and checks a file. The checks: the header fits into the file and is JSON of the
+ * expected structure; names are unique; each array has a known type, order and shape;
+ * each array is inside the file, after the header, on a page boundary, and does not
+ * overlap another array. options may be NULL. Close the handle with tarn_gnz_close. */
 TARN_API TARN_CHECKED tarn_status tarn_gnz_open(const char *path,
                                                 const tarn_gnz_options *options,
                                                 tarn_gnz **out, tarn_error *err);
 TARN_API void tarn_gnz_close(tarn_gnz *gnz);
 
 typedef struct tarn_gnz_info {
-    size_t arrays; /* their numbers are 0 to arrays - 1 */
-    /* One JSON object as Python writes it, without the key that is ours. NUL-terminated,
+    size_t arrays; /* numbered 0 to arrays - 1 */
+    /* One JSON object as Python writes it, without the reserved key. NUL-terminated,
      * borrowed until the file is closed. */
     const char *metadata;
     size_t metadata_size;
     /* Arrays with the same number of rows are the fields of samples: sample i is row i of
-     * each. This is the largest group of such arrays; of two equally large groups, the
-     * one with more rows. */
-    size_t fields; /* arrays in the group */
+     * each. The samples are the largest group of such arrays. If two groups are equally
+     * large, the one with more rows is used. */
+    size_t fields; /* arrays in that group */
     uint64_t samples;
     uint64_t header_size;
-    uint64_t header_space; /* bytes before the first array: what an update may use */
+    uint64_t header_space; /* bytes before the first array, available to updates */
     uint64_t file_size;
 } tarn_gnz_info;
 
+/* Fills *out, of size bytes. The strings are borrowed until the file is closed. */
 TARN_API void tarn_gnz_info_get(const tarn_gnz *gnz, tarn_gnz_info *out, size_t size);
 
 typedef struct tarn_gnz_array {
@@ -92,30 +96,32 @@ typedef struct tarn_gnz_array {
     const uint64_t *shape;
     uint64_t offset;   /* in the file */
     uint64_t bytes;    /* of the values */
-    uint64_t reserved; /* rows there is room for; shape[0] unless more were reserved */
-    bool fortran;      /* the first index runs fastest */
-    bool is_field;     /* one of the arrays whose rows are samples; see tarn_gnz_info */
+    uint64_t reserved; /* rows that fit: shape[0] unless more were reserved */
+    bool fortran;      /* the first index varies fastest */
+    bool is_field;     /* the rows are samples; see tarn_gnz_info */
     bool has_checksum;
     uint32_t checksum; /* CRC-32C of the values */
 } tarn_gnz_array;
 
-/* Arrays are in the order of the header, which is that of their names where Python or
- * this library wrote it. TARN_ERR_NO_FIELD past the end. */
+/* Describes an array by number. Arrays are in the order of the header. If Python or this
+ * library wrote the file, that is the order of their names. TARN_ERR_NO_FIELD past the
+ * end. */
 TARN_API TARN_CHECKED tarn_status tarn_gnz_array_get(const tarn_gnz *gnz, size_t number,
                                                      tarn_gnz_array *out, size_t size,
                                                      tarn_error *err);
+/* Finds the number of an array by name. TARN_ERR_NO_FIELD if there is no such array. */
 TARN_API TARN_CHECKED tarn_status tarn_gnz_find(const tarn_gnz *gnz, const char *name,
                                                 size_t *out, tarn_error *err);
 
 typedef enum tarn_gnz_mode {
-    TARN_GNZ_READ = 0,  /* NumPy's "r": must not be written to */
-    TARN_GNZ_WRITE = 1, /* "r+": what is written goes to the file; checksums go stale */
-    TARN_GNZ_COPY = 2   /* "c": what is written stays with this view */
+    TARN_GNZ_READ = 0,  /* NumPy's "r": you must not write to it */
+    TARN_GNZ_WRITE = 1, /* "r+": writes change the file; checksums become stale */
+    TARN_GNZ_COPY = 2   /* "c": writes change this view only */
 } tarn_gnz_mode;
 
-/* The values in place. Byte order and text are as in the file: see array.dtype. Row i is
- * at (char *)array.data + i * array.strides[0]; in Fortran order its elements are not
- * next to each other. */
+/* The values in place. Byte order and text encoding are those of the file: see
+ * array.dtype. Row i begins at (char *)array.data + i * array.strides[0]. In Fortran
+ * order the elements of a row are not contiguous. */
 typedef struct tarn_gnz_view {
     tarn_array array;
     void *owned; /* private */
@@ -123,23 +129,26 @@ typedef struct tarn_gnz_view {
     bool mapped;
 } tarn_gnz_view;
 
-/* Borrowed until it is released, and never longer than the file is open. The file's
- * length is looked at first, so one that was truncated is TARN_ERR_TRUNCATED; one that is
- * truncated while a view is in use kills the process with SIGBUS when the lost part is
- * touched, or reads as zeros after tarn_guard_maps. Where that cannot be excluded use
- * TARN_IO_READ, which copies, or tarn_gnz_read. TARN_IO_AUTO maps on local file systems
- * and copies elsewhere; TARN_GNZ_WRITE needs a map. */
+/* Gets a view of an array. The view is borrowed until it is released, and never valid
+ * longer than the file is open. TARN_IO_AUTO maps files on local file systems and copies
+ * elsewhere. TARN_GNZ_WRITE needs a map.
+ *
+ * The length of the file is checked first: TARN_ERR_TRUNCATED if the file was shortened.
+ * If the file is shortened while a view is in use, access to the missing part ends the
+ * process with SIGBUS, or reads zeros after tarn_guard_maps. If you cannot rule that out,
+ * use TARN_IO_READ, which copies, or tarn_gnz_read. */
 TARN_API TARN_CHECKED tarn_status tarn_gnz_get(tarn_gnz *gnz, size_t number,
                                                tarn_gnz_mode mode, tarn_gnz_view *out,
                                                tarn_error *err);
 TARN_API void tarn_gnz_view_release(tarn_gnz_view *view);
 
-/* Waits until what was written through TARN_GNZ_WRITE views is on the disk. */
+/* Waits until the data written through TARN_GNZ_WRITE views is on disk. */
 TARN_API TARN_CHECKED tarn_status tarn_gnz_flush(tarn_gnz *gnz, tarn_error *err);
 
-/* Copies rows (an array without dimensions is one row) into buf, the last index fastest
- * whatever the order in the file. TARN_ERR_LIMIT if size is too small. Never uses a map,
- * so it is safe whatever happens to the file. */
+/* Copies rows into buf. An array without dimensions is one row. In buf the last index
+ * varies fastest, whatever the order in the file. TARN_ERR_LIMIT if size is too small.
+ * This function never uses a map, so it is safe even if another program changes the
+ * file. */
 TARN_API TARN_CHECKED tarn_status tarn_gnz_read(tarn_gnz *gnz, size_t number,
                                                 uint64_t first, uint64_t rows, void *buf,
                                                 size_t size, tarn_error *err);
@@ -148,11 +157,12 @@ typedef enum tarn_gnz_advice {
     TARN_GNZ_NORMAL = 0,
     TARN_GNZ_SEQUENTIAL = 1,
     TARN_GNZ_RANDOM = 2,
-    TARN_GNZ_WILL_NEED = 3, /* begin to read these rows now */
-    TARN_GNZ_DONT_NEED = 4  /* they need not stay in memory */
+    TARN_GNZ_WILL_NEED = 3, /* start reading these rows now */
+    TARN_GNZ_DONT_NEED = 4  /* they may be dropped from memory */
 } tarn_gnz_advice;
 
-/* Tells the system how rows will be used. Advice only: nothing fails. */
+/* Advises the operating system how rows will be used. This is only a hint and cannot
+ * fail. */
 TARN_API void tarn_gnz_advise(tarn_gnz *gnz, size_t number, uint64_t first, uint64_t rows,
                               tarn_gnz_advice advice);
 
@@ -160,23 +170,25 @@ TARN_API void tarn_gnz_advise(tarn_gnz *gnz, size_t number, uint64_t first, uint
 
 #define TARN_GNZ_BINS 16u
 
-/* As doubles, so integers above 2^53 are rounded. NaN is counted and left out; infinities
- * are in min and max, and left out of mean and bins. */
+/* Statistics of an array, computed as doubles, so integers above 2^53 are rounded. NaNs
+ * are counted and otherwise ignored. Infinities count for min and max, but not for the
+ * mean and the bins. */
 typedef struct tarn_gnz_stats {
     uint64_t count, nans, infinities;
     double min, max, mean;
-    double low, high; /* of the finite values: the ends of the bins */
+    double low, high; /* of finite values: the range of the bins */
     uint64_t bins[TARN_GNZ_BINS];
 } tarn_gnz_stats;
 
-/* TARN_ERR_UNSUPPORTED for complex numbers and text. */
+/* Computes the statistics of an array. TARN_ERR_UNSUPPORTED for complex numbers and
+ * text. */
 TARN_API TARN_CHECKED tarn_status tarn_gnz_stats_get(tarn_gnz *gnz, size_t number,
                                                      tarn_gnz_stats *out, size_t size,
                                                      tarn_error *err);
 
 typedef struct tarn_gnz_verify_options {
     size_t size; /* of this struct; set by the initialiser */
-    bool repair; /* finish an update that was interrupted, or take it back */
+    bool repair; /* complete or undo an interrupted update */
     tarn_notice problem;
     void *problem_context;
     tarn_progress progress;
@@ -191,13 +203,14 @@ TARN_API void tarn_gnz_verify_options_init(tarn_gnz_verify_options *options, siz
 
 typedef struct tarn_gnz_report {
     uint64_t arrays, bytes;
-    uint64_t checksummed; /* arrays that were compared with their checksum */
+    uint64_t checksummed; /* arrays compared with their checksums */
     uint64_t problems;
     uint64_t repairs;
 } tarn_gnz_report;
 
-/* Checks what opening checks, every checksum, and that all bytes between arrays are zero.
- * TARN_OK means that the check was made: report->problems tells. */
+/* Makes the checks of tarn_gnz_open, and also checks every checksum and that all bytes
+ * between arrays are zero. TARN_OK means that the check was completed; report->problems
+ * is the number of problems found. */
 TARN_API TARN_CHECKED tarn_status tarn_gnz_verify(const char *path,
                                                   const tarn_gnz_verify_options *options,
                                                   tarn_gnz_report *report, size_t size,
@@ -205,88 +218,97 @@ TARN_API TARN_CHECKED tarn_status tarn_gnz_verify(const char *path,
 
 /* --- Writing ----------------------------------------------------------------------- */
 
-/* open → metadata, add, reserve → begin → fill → finish or abandon. Any number of threads
- * may call fill at the same time; all other calls need the writer to themselves. */
+/* A writer. The calls are: open → metadata, add, reserve → begin → fill → finish or
+ * abandon. Any number of threads may call fill at the same time. All other calls must not
+ * run at the same time as any other call on the same writer. */
 typedef struct tarn_gnz_writer tarn_gnz_writer;
 
 typedef struct tarn_gnz_writer_options {
     size_t size;           /* of this struct; set by the initialiser */
     bool overwrite;        /* replace an existing file */
     bool update;           /* change an existing file in place; see below */
-    bool checksums;        /* keep a CRC-32C of each array in the metadata */
-    unsigned header_pages; /* reserve at least so many for the header, for updates */
-    bool no_sync; /* a new file: do not wait for the disk; a crash of the machine may then
-                     leave a file with its name and without its values */
+    bool checksums;        /* store a CRC-32C of each array in the metadata */
+    unsigned header_pages; /* reserve at least this many for the header, for updates */
+    /* New files: do not wait for the disk. If the machine crashes, the file may then
+     * exist under its name without its values. */
+    bool no_sync;
     tarn_progress progress;
     void *progress_context;
 } tarn_gnz_writer_options;
 
-/* Without checksums a file is byte for byte what glzn writes. */
+/* Without checksums the file is byte for byte what glzn writes. */
 #define TARN_GNZ_WRITER_OPTIONS_INIT                                                     \
     {                                                                                    \
         .size = sizeof(tarn_gnz_writer_options)                                          \
     }
 TARN_API void tarn_gnz_writer_options_init(tarn_gnz_writer_options *options, size_t size);
 
-/* A new file: TARN_ERR_EXISTS if it exists and overwrite is false.
+/* Opens a writer for a new file. TARN_ERR_EXISTS if the file exists and overwrite is
+ * false. options may be NULL.
  *
- * With update, an existing file: arrays can be added as far as the space for the header
- * goes (header_pages when it was made), and rows appended where more were reserved.
- * Existing values are not rewritten, and readers see the old header until finish, which
- * replaces it under a journal: the next update, or verify with repair, completes or
- * undoes an update that a crash interrupted. One update at a time: TARN_ERR_IO
- * (EWOULDBLOCK) for a second. overwrite, header_pages and no_sync are ignored. */
+ * With update, opens an existing file. Arrays can be added as long as the header fits
+ * into the space reserved for it (header_pages when the file was created). Rows can be
+ * appended where more rows were reserved. Existing values are not rewritten. Readers see
+ * the old header until finish, which replaces it under a journal. If a crash interrupts
+ * an update, the next update, or verify with repair, completes or undoes it. Only one
+ * update may run at a time: TARN_ERR_IO (EWOULDBLOCK) for a second one. overwrite,
+ * header_pages and no_sync are ignored. */
 TARN_API TARN_CHECKED tarn_status
 tarn_gnz_writer_open(const char *path, const tarn_gnz_writer_options *options,
                      tarn_gnz_writer **out, tarn_error *err);
 
-/* One JSON object; what was set before, or was in the file, is replaced. Kept as Python
- * would write it with sorted keys. The key TARN_GNZ_RESERVED is refused. */
+/* Sets the metadata: one JSON object, which replaces the metadata that was set before or
+ * was in the file. It is stored as Python would write it with sorted keys. The key
+ * TARN_GNZ_RESERVED is refused. */
 TARN_API TARN_CHECKED tarn_status tarn_gnz_writer_metadata(tarn_gnz_writer *writer,
                                                            const char *json, size_t len,
                                                            tarn_error *err);
 
-/* A complete array, in any order and with any strides, written as the type *as (NULL: as
- * it is): numbers are cast with the results NumPy's astype gives on x86-64 (see
- * docs/formats/gnz.md), text is kept. The values are borrowed until begin returns. */
+/* Adds a complete array, in any order and with any strides. It is written as the type
+ * *as, or unchanged if as is NULL. Numbers are converted with the results that NumPy's
+ * astype gives on x86-64 (see docs/formats/gnz.md); text is not converted. The values are
+ * borrowed until begin returns. */
 TARN_API TARN_CHECKED tarn_status tarn_gnz_writer_add(tarn_gnz_writer *writer,
                                                       const char *name,
                                                       const tarn_array *values,
                                                       const tarn_dtype *as,
                                                       tarn_error *err);
 
-/* An array that is filled after begin; what is never filled is zero. With reserved more
- * than shape[0] there is room for that many rows: rows that are appended, now or in a
- * later update, follow shape[0], and the shape grows with them. */
+/* Adds an array that is filled after begin. Elements that are never filled are zero. If
+ * reserved is greater than shape[0], the file has room for that many rows. Rows that are
+ * appended, now or in a later update, follow the first shape[0] rows, and the shape grows
+ * with them. */
 TARN_API TARN_CHECKED tarn_status tarn_gnz_writer_reserve(
     tarn_gnz_writer *writer, const char *name, tarn_dtype dtype, unsigned ndim,
     const uint64_t *shape, uint64_t reserved, tarn_error *err);
 
-/* Fixes the layout, takes the disk space for all of it (so a full disk is known here),
+/* Fixes the layout, allocates disk space for all of it (so a full disk is detected here),
  * and writes the complete arrays. */
 TARN_API TARN_CHECKED tarn_status tarn_gnz_writer_begin(tarn_gnz_writer *writer,
                                                         tarn_error *err);
 
-/* Writes values, cast to the array's type, into a reserved array; in an update also into
- * one of the file's. They have as many dimensions as the array.
+/* Writes values into a reserved array, or, in an update, also into an array of the file.
+ * The values are converted to the type of the array and must have the same number of
+ * dimensions.
  *
- * With start, they are the region that begins at that index; regions that threads fill at
- * the same time must not overlap. With start NULL, they are the next rows: the first call
- * writes from row 0 on; where more rows were reserved than the shape has, and in an
- * update, after the last row. Each call's rows stay together; calls from several threads
- * come in any order. */
+ * If start is not NULL, the values are the region that begins at that index. Regions that
+ * threads fill at the same time must not overlap. If start is NULL, the values are the
+ * next rows. The first such call writes from row 0, or after the last row if more rows
+ * were reserved than the shape has, or in an update. The rows of one call stay together.
+ * The order of calls from several threads is not defined. */
 TARN_API TARN_CHECKED tarn_status tarn_gnz_writer_fill(tarn_gnz_writer *writer,
                                                        const char *name,
                                                        const uint64_t *start,
                                                        const tarn_array *values,
                                                        tarn_error *err);
 
-/* Writes the header, waits for the disk, and gives a new file its name. Before this
- * returns TARN_OK nothing has that name. The writer is closed, whatever the outcome. */
+/* Writes the header, waits for the disk, and gives a new file its name. The file does not
+ * have this name before the function returns TARN_OK. Closes the writer in every case. */
 TARN_API TARN_CHECKED tarn_status tarn_gnz_writer_finish(tarn_gnz_writer *writer,
                                                          tarn_error *err);
 
-/* Leaves nothing behind, or the old file as it was. Harmless on NULL. */
+/* Closes the writer without publishing: no new file is left, and an existing file stays
+ * as it was. NULL is allowed. */
 TARN_API void tarn_gnz_writer_abandon(tarn_gnz_writer *writer);
 
 #ifdef __cplusplus

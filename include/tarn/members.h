@@ -1,11 +1,11 @@
-/* tarn/members.h: samples as members of archives: where they are stored, all of them in
- * order for a callback, as files, and distributed among parts.
+/* tarn/members.h: samples as members of archives: lists where they are stored, passes all
+ * of them to a callback, writes them as files, and divides them into parts.
  *
  *     tarn_dataset_open("birds:train", NULL, &birds, &err);
  *     tarn_dataset_extract(birds, "files", NULL, &files, &err);
  *
- * All of this works for every kind of dataset, with its selection, its order and its
- * fields. Several threads may do it with one dataset at the same time.
+ * These functions work with every kind of dataset, including its selection, order and
+ * fields. Several threads may use them with one dataset at the same time.
  */
 #ifndef TARN_MEMBERS_H
 #define TARN_MEMBERS_H
@@ -21,8 +21,8 @@ extern "C" {
 
 /* --- The fold of a dataset --------------------------------------------------------- */
 
-/* What a dataset of a fold or of a tar archive reads from. TARN_ERR_USAGE for other
- * kinds. */
+/* Gets the fold or tar archive that a dataset reads from. TARN_ERR_USAGE for other kinds
+ * of datasets. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_fold(const tarn_dataset *dataset,
                                                     tarn_fold_info *out, size_t size,
                                                     tarn_error *err);
@@ -33,17 +33,19 @@ TARN_API TARN_CHECKED tarn_status tarn_dataset_fold(const tarn_dataset *dataset,
 
 typedef struct tarn_stored {
     const char *path; /* of the file; borrowed until the dataset is closed */
-    uint64_t offset;  /* in it, of a tar member that of its header; TARN_NO_OFFSET for
-                         what is made on request */
-    uint64_t bytes;   /* as stored */
-    uint64_t row;     /* of a fold's index, otherwise TARN_NO_ROW */
-    uint32_t field;   /* the number of its field */
-    uint32_t shard;   /* the number of the file */
+    /* Offset in the file; for a tar member, of its header. TARN_NO_OFFSET for values that
+     * are computed on request. */
+    uint64_t offset;
+    uint64_t bytes; /* stored size */
+    uint64_t row;   /* in the index of a fold, otherwise TARN_NO_ROW */
+    uint32_t field; /* number of its field */
+    uint32_t shard; /* number of the file */
 } tarn_stored;
 
-/* Where the fields of a sample are stored, in the order of the file: all that the sample
- * has of the dataset's fields. A field that a sample of a fold has twice is there twice.
- * At most room of them are put into out; *out_count is how many there are. */
+/* Lists where the fields of a sample are stored, in the order of the file: all of the
+ * dataset's fields that the sample has. A field that a sample of a fold has twice is
+ * listed twice. At most room entries are written to out; *out_count is set to the total
+ * number. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_members(tarn_dataset *dataset,
                                                        uint64_t sample, tarn_stored *out,
                                                        size_t room, size_t *out_count,
@@ -51,15 +53,15 @@ TARN_API TARN_CHECKED tarn_status tarn_dataset_members(tarn_dataset *dataset,
 
 /* --- Samples for a callback -------------------------------------------------------- */
 
-/* Takes a sample of a part; without parts, that is 0. Called from one thread at a time,
- * in order. All pointers are borrowed for the call. */
+/* Receives a sample of a part; without parts, part is 0. It is called from one thread at
+ * a time, in order. All pointers are borrowed for the duration of the call. */
 typedef tarn_status (*tarn_put)(void *context, unsigned part, const char *key,
                                 const tarn_field *fields, size_t count, tarn_error *err);
 
 typedef struct tarn_walk_options {
     size_t size;            /* of this struct; set by the initialiser */
-    unsigned threads;       /* that read; 0: as many as there are cores */
-    tarn_progress progress; /* done and total are samples */
+    unsigned threads;       /* reader threads; 0: one per core */
+    tarn_progress progress; /* done and total are in samples */
     void *progress_context;
 } tarn_walk_options;
 
@@ -69,10 +71,10 @@ typedef struct tarn_walk_options {
     }
 TARN_API void tarn_walk_options_init(tarn_walk_options *options, size_t size);
 
-/* Passes all samples of the dataset, in its order, to put, with part 0. Fields are those
- * that tarn_dataset_members lists, in that order; their bytes are what tarn_dataset_get
- * gives. They are read ahead by several threads, and point into mapped files, or into
- * copies of a few at a time where files cannot be mapped. */
+/* Passes all samples of the dataset to put, in its order, with part 0. The fields are
+ * those that tarn_dataset_members lists, in that order. Their bytes are those that
+ * tarn_dataset_get returns. Several threads read them ahead. The data points into mapped
+ * files, or, for files that cannot be mapped, into copies of a few samples at a time. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_walk(tarn_dataset *dataset,
                                                     const tarn_walk_options *options,
                                                     tarn_put put, void *context,
@@ -80,10 +82,10 @@ TARN_API TARN_CHECKED tarn_status tarn_dataset_walk(tarn_dataset *dataset,
 
 /* --- Parts ------------------------------------------------------------------------- */
 
-/* Gives each sample a part: part k + 1 gets fractions[k] of all, to the nearest number,
- * and part 0 the rest. Which samples depends on seed and keys alone: not on their order,
- * or the shards they are in. tarn/pack.h splits in the same way. out_parts has room for
- * all samples; count is at most 255. */
+/* Assigns each sample to a part: part k + 1 gets fractions[k] of all samples, rounded to
+ * the nearest number, and part 0 gets the rest. The assignment depends only on seed and
+ * keys, not on the order of the samples or on their shards. tarn/pack.h splits in the
+ * same way. out_parts has room for all samples; count is at most 255. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_parts(tarn_dataset *dataset,
                                                      const double *fractions,
                                                      size_t count, uint64_t seed,
@@ -104,11 +106,11 @@ typedef struct tarn_extract_options {
     }
 TARN_API void tarn_extract_options_init(tarn_extract_options *options, size_t size);
 
-/* Writes every member of the dataset's samples, of the dataset's fields, under a folder
- * that is made if need be. Names are those in the archive; where there is none,
- * KEY.FIELD. One that would leave the folder is an error, symbolic links on the way are
- * never followed, and leading slashes are dropped. *out_files is how many were written,
- * also after an error. */
+/* Writes all members of the dataset's samples, limited to the dataset's fields, as files
+ * into a folder, which is created if it does not exist. The names are those in the
+ * archive, or KEY.FIELD if there are none. A name that would leave the folder is an
+ * error, symbolic links in the path are never followed, and leading slashes are dropped.
+ * *out_files is set to the number of files written, even after an error. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_extract(
     tarn_dataset *dataset, const char *folder, const tarn_extract_options *options,
     uint64_t *out_files, tarn_error *err);

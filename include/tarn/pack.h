@@ -1,37 +1,43 @@
-/* tarn/pack.h: files, folders, manifests and tar streams into shards, in one call.
+/* tarn/pack.h: packs files, folders, manifests and tar streams into shards, in one
+ * call.
  *
  *     const char *sources[] = {"images", "labels"};
  *     const tarn_pack_split val = {"val", 0.1};
  *     tarn_pack_options o = TARN_PACK_OPTIONS_INIT;
  *     tarn_pack_report report;
+ *     tarn_status status;
  *     o.splits = &val;
  *     o.n_splits = 1;
- *     if (tarn_pack(sources, 2, "data/birds", &o, &report, sizeof report, &err) !=
- * TARN_OK) ...
+ *     status = tarn_pack(sources, 2, "data/birds", &o, &report, sizeof report, &err);
+ *     if (status != TARN_OK) ...
  *
  * A source is one of these:
- *   - a folder: all files in it and in its sub-folders, sorted by path. Links to files
- *     are followed, links to folders are not. Names that begin with a dot, and files
- *     without a field in their name, are skipped with a notice.
- *   - a file. Its name up to the first dot is its sample's key, the rest is its field:
- *     x.jpg and x.cls are two fields of sample x.
- *   - a manifest: CSV or TSV with a header line, or JSON lines (.csv, .tsv, .jsonl,
- *     .ndjson). The column "key" names the sample, every other column is a field. A value
- *     is written as it is where the field holds text (txt, json, cls, ...) or the value
- *     is not a string; otherwise it is the path of a file, relative to the manifest's
- *     folder. "@PATH" is a file in any field, and "@@" a text that begins with "@". JSON
- *     values other than strings are written as JSON. An empty cell or null means that the
- *     sample does not have the field. A line without any field is skipped with a notice.
- *   - a tar archive or stream, or a list of them (see tarn/source.h). Archives and other
- *     sources cannot be packed by one call.
  *
- * The target is a folder for folds ("DIR" or "DIR:FOLD"), a pattern for shards without an
- * index ("x_%06d.tar"), one archive ("x.tar", "x.tar.gz", "-", ...), or a record pack
- * ("x.iac"). An .iac is made of one folder, a record for each file with the columns path
- * and size, or of one manifest, whose column "file" names the file of each record; all
- * other columns become columns of the pack.
+ * - a folder: all files in it and in its sub-folders, sorted by path. Links to files
+ *   are followed, links to folders are not. Names that begin with a dot, and files
+ *   without a field in their name, are skipped with a notice.
+ * - a file. Its name up to the first dot is the key of its sample, the rest is its
+ *   field: x.jpg and x.cls are two fields of sample x.
+ * - a manifest: CSV or TSV with a header line, or JSON lines (.csv, .tsv, .jsonl,
+ *   .ndjson). The column "key" contains the key of the sample, and every other column
+ *   is a field. A value is written unchanged if the field contains text (txt, json,
+ *   cls, ...) or if the value is not a string. Otherwise the value is the path of a
+ *   file, relative to the folder of the manifest. "@PATH" is a file in any field, and
+ *   "@@" begins a text that begins with "@". JSON values other than strings are
+ *   written as JSON. An empty cell or null means that the sample does not have the
+ *   field. A line without any field is skipped with a notice.
+ * - a tar archive or stream, or a list of them (see tarn/source.h). One call cannot
+ *   pack archives together with other sources.
  *
- * Calls share nothing: several threads may pack at the same time into different folds.
+ * The target is a folder for folds ("DIR" or "DIR:FOLD"), a pattern for shards without
+ * an index ("x_%06d.tar"), one archive ("x.tar", "x.tar.gz", "-", ...), or a record
+ * pack ("x.iac"). A record pack is made from one folder, with a record for each file
+ * and the columns path and size, or from one manifest, in which the column "file" is
+ * the path of the file of each record. All other columns of the manifest become
+ * columns of the record pack.
+ *
+ * Calls share no state: several threads may pack into different folds at the same
+ * time.
  */
 #ifndef TARN_PACK_H
 #define TARN_PACK_H
@@ -52,7 +58,7 @@ extern "C" {
 
 #define TARN_PACK_MAX_FOLDS 8
 
-/* What a target is, by its name. */
+/* The kind of a target. */
 typedef enum tarn_target {
     TARN_TARGET_FOLDER = 0,
     TARN_TARGET_SHARDS = 1,
@@ -60,44 +66,46 @@ typedef enum tarn_target {
     TARN_TARGET_RECORDS = 3
 } tarn_target;
 
+/* Returns the kind of a target, determined by its name. */
 TARN_API tarn_target tarn_target_kind(const char *target);
 
-/* A fold that gets a part of the samples. */
+/* A fold that receives a part of the samples. */
 typedef struct tarn_pack_split {
     const char *fold;
     double fraction; /* of all samples */
 } tarn_pack_split;
 
-/* Called after each sample, and while a stream is read, from one thread at a time. done
- * and total are samples; total is 0 if it is not known, and in the last call, before
- * anything is published, it is done. bytes are those of all fields so far. Return
- * non-zero to stop: tarn_pack then fails with TARN_ERR_CANCELLED. */
+/* A progress callback. It is called after each sample, and while a stream is read, from
+ * one thread at a time. done and total are in samples; total is 0 if it is unknown. In
+ * the last call, before anything is published, total equals done. bytes is the size of
+ * all fields so far. Return non-zero to stop: tarn_pack then fails with
+ * TARN_ERR_CANCELLED. */
 typedef int (*tarn_pack_progress)(void *context, uint64_t done, uint64_t total,
                                   uint64_t bytes);
 
-/* Samples from the caller's code: it calls tarn_pack_put and tarn_pack_adopt with output
- * and passes their failures up. */
+/* Supplies samples from the caller's code: it calls tarn_pack_put and tarn_pack_adopt
+ * with output, and returns their failures. */
 typedef tarn_status (*tarn_pack_feed)(void *context, void *output, tarn_error *err);
 
 typedef struct tarn_pack_options {
     size_t size;      /* of this struct; set by the initialiser */
     const char *fold; /* NULL: FOLD of "DIR:FOLD", otherwise "train" */
-    /* More folds, at most TARN_PACK_MAX_FOLDS in all. Of files they get exactly their
-     * fraction of the samples, of streams approximately. Which samples, depends on seed
-     * and keys alone. */
+    /* More folds, at most TARN_PACK_MAX_FOLDS in total. From files they get exactly their
+     * fraction of the samples, from streams approximately. Which samples they get depends
+     * only on seed and keys. */
     const tarn_pack_split *splits;
     size_t n_splits;
     uint64_t seed;
-    /* Write the samples in an order that depends on shuffle_seed and keys alone. Not for
+    /* Write the samples in an order that depends only on shuffle_seed and keys. Not for
      * streams, whose samples are not known in advance. */
     bool shuffle;
     uint64_t shuffle_seed;
-    /* The key of a file: its base name up to the first dot, or the path from the folder
-     * given up to there, with "-" for each slash. */
+    /* How the key of a file is made: from its base name up to the first dot, or from its
+     * path relative to the given folder up to that dot, with "-" for each slash. */
     tarn_keys keys;
-    /* Add a field "cls": the number of the sub-folder that a sample is in. The names are
-     * in classes.txt in the target; classes that it has already keep their numbers, and
-     * new ones follow, sorted by name. */
+    /* Add a field "cls": the number of the sub-folder that contains the sample. The names
+     * are in classes.txt in the target. Existing classes keep their numbers, and new ones
+     * follow, sorted by name. */
     bool class_from_dir;
     /* After a failure, keep finished shards of a fold for a call with resume; implied by
      * resume. false: nothing is left. */
@@ -107,28 +115,30 @@ typedef struct tarn_pack_options {
     bool dry_run;
     tarn_put sample;
     void *sample_context;
-    unsigned threads; /* that read files; 0: as many as there are cores */
+    unsigned threads; /* reader threads; 0: one per core */
     /* Append, resume, overwrite, sizes of shards, how members are written; NULL: the
-     * defaults. Of shards without an index and of one archive, the options that these
-     * have too count. */
+     * defaults. For shards without an index and for a single archive, only the options
+     * that they support are used. */
     const tarn_fold_writer_options *writer;
-    /* How streams are read; NULL: the defaults, with the grouping that keys says. */
+    /* How streams are read; NULL: the defaults, with the grouping that corresponds to
+     * keys. */
     const tarn_samples_options *stream;
-    /* Of an .iac; NULL: the defaults, with overwrite and no_sync as writer says. */
+    /* How a record pack is written; NULL: the defaults, with overwrite and no_sync of
+     * writer. */
     const tarn_iac_write_options *records;
-    /* Of streams: make keys of the samples' numbers, and take only samples number first
+    /* Streams: use the numbers of the samples as keys, and take only samples number first
      * to end - 1. */
     bool number;
     uint64_t first, end;
-    /* Of streams: only these keys. TARN_ERR_NOT_FOUND if one does not come. */
+    /* Streams: only these keys. TARN_ERR_NOT_FOUND if one does not occur. */
     const char *const *samples;
     size_t n_samples;
-    /* Instead of sources. */
+    /* Used instead of sources. */
     tarn_pack_feed feed;
     void *feed_context;
     tarn_pack_progress progress;
     void *progress_context;
-    tarn_notice notice; /* what is skipped */
+    tarn_notice notice; /* called for skipped files, lines and members */
     void *notice_context;
 } tarn_pack_options;
 
@@ -142,49 +152,50 @@ TARN_API void tarn_pack_options_init(tarn_pack_options *options, size_t size);
 /* --- Packing -------------------------------------------------------------------------
  */
 
-/* It keeps its members and size for as long as the soname stays. */
+/* The results for one fold. The struct keeps its members and its size as long as the
+ * soname stays the same. */
 typedef struct tarn_pack_fold {
-    const char *fold; /* borrowed from the arguments; NULL if the target is no folder */
+    const char *fold; /* borrowed from the arguments; NULL if not a folder */
     uint64_t samples, members;
     uint64_t payload; /* bytes of all fields */
-    uint64_t bytes;   /* of all archives, before compression */
+    uint64_t bytes;   /* bytes of all archives, before compression */
     uint64_t shards;
 } tarn_pack_fold;
 
 typedef struct tarn_pack_report {
-    uint64_t files, values; /* that are fields */
-    uint64_t skipped;       /* files, lines and members that are part of no sample */
-    uint64_t kept;          /* after a failure: finished shards that resume continues */
-    uint32_t fields;        /* different names */
+    uint64_t files, values; /* that became fields */
+    uint64_t skipped;       /* files, lines and members that belong to no sample */
+    uint64_t kept;          /* after a failure: finished shards that can be resumed */
+    uint32_t fields;        /* distinct names */
     uint32_t classes;
-    size_t folder_len; /* of the target, without ":FOLD" */
+    size_t folder_len; /* length of the target without ":FOLD" */
     size_t n_folds;
-    /* What was written, or of a dry run what would be. Of an .iac, samples are records.
-     * What append and resume found is not counted. */
+    /* What was written or, in a dry run, what would be written. For a record pack,
+     * samples are records. Samples that append and resume found are not counted. */
     tarn_pack_fold folds[TARN_PACK_MAX_FOLDS];
 } tarn_pack_report;
 
-/* Packs the sources into the target. options and out may be NULL; out is filled after a
- * failure too, with what had been written by then. Nothing has its final name before all
- * of it is complete, except that shards without an index get theirs one by one.
+/* Packs the sources into the target. options and out may be NULL. After a failure, too,
+ * out is filled with what had been written. Nothing gets its final name before everything
+ * is complete, except that shards without an index get their names one by one.
  *
- * TARN_ERR_USAGE for options that exclude each other, TARN_ERR_NOT_FOUND if files hold no
- * sample, TARN_ERR_EXISTS if the target exists and the options do not say what becomes of
- * it, or if a key appears twice. */
+ * TARN_ERR_USAGE if options exclude each other. TARN_ERR_NOT_FOUND if the files contain
+ * no sample. TARN_ERR_EXISTS if the target exists and the options do not say how to
+ * handle that, or if a key occurs twice. */
 TARN_API TARN_CHECKED tarn_status tarn_pack(const char *const *sources, size_t count,
                                             const char *target,
                                             const tarn_pack_options *options,
                                             tarn_pack_report *out, size_t size,
                                             tarn_error *err);
 
-/* For a feed: writes a sample; a tarn_put. In folds, slashes of the key become "-".
- * Fields without a name and samples without a key are skipped with a notice, and with
- * resume samples that exist already. */
+/* For a feed: writes a sample. This function is a tarn_put. In folds, slashes in the key
+ * become "-". Fields without a name and samples without a key are skipped with a notice.
+ * With resume, existing samples are skipped, too. */
 TARN_API TARN_CHECKED tarn_status tarn_pack_put(void *output, unsigned part,
                                                 const char *key, const tarn_field *fields,
                                                 size_t count, tarn_error *err);
 
-/* For a feed into folds: takes whole shards; see tarn_fold_writer_adopt. */
+/* For a feed into folds: adopts whole shards; see tarn_fold_writer_adopt. */
 TARN_API TARN_CHECKED tarn_status tarn_pack_adopt(void *output, unsigned part,
                                                   tarn_dataset *from,
                                                   const uint32_t *shards, size_t count,

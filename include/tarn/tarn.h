@@ -1,11 +1,12 @@
-/* tarn.h: the whole library. A dataset (dataset.h) is samples in any of the files below;
- * order.h says which comes when, loader.h makes batches of them, image.h their pixels,
- * and members.h takes them out as they are stored. folds.h lists the folds of a folder,
- * index.h builds and saves their indexes, verify.h checks their bytes; pack.h makes folds
- * of files, write.h of samples, tar.h and samples.h read archives as they come, source.h
- * gets bytes by URL, codec.h turns fields into values. gnz.h holds named arrays, iac.h
- * and textpair.h records with Arrow tables. Each noun has the same four moves: options,
- * open, get, close. */
+/* tarn.h: includes all headers of the library. A dataset (dataset.h) is a set of samples
+ * in any of the supported files. order.h defines the order of the samples, loader.h makes
+ * batches of them, image.h decodes images, and members.h gives access to samples as they
+ * are stored. folds.h lists the folds of a folder, index.h builds and saves their
+ * indexes, and verify.h checks their bytes. pack.h makes folds from files, and write.h
+ * from samples. tar.h and samples.h read archives as streams, source.h reads and writes
+ * bytes by URL, and codec.h converts fields to values. gnz.h is for named arrays; iac.h
+ * and textpair.h are for records with Arrow tables. All types work in the same four
+ * steps: options, open, get, close. */
 #ifndef TARN_TARN_H
 #define TARN_TARN_H
 

@@ -1,9 +1,8 @@
-/* tarn/verify.h: checks everything that can be checked, and repairs what can be rebuilt.
+/* tarn/verify.h: checks all data of a dataset, and repairs what can be rebuilt.
  *
- * Every header of every shard, each shard's end, the index against the members that are
- * really there, the .tarsum against both, every payload against its checksum where one
- * was recorded, and members that cannot be told apart.
- */
+ * These are checked: every header of every shard, the end of each shard, the index
+ * against the members in the shards, the .tarsum against both, every payload against its
+ * checksum if one was recorded, and that no two members are indistinguishable. */
 #ifndef TARN_VERIFY_H
 #define TARN_VERIFY_H
 
@@ -16,11 +15,11 @@ extern "C" {
 
 typedef struct tarn_verify_options {
     size_t size;         /* of this struct; set by the initialiser */
-    bool repair;         /* rebuild index and sums, cut torn tails off into SHARD.bad */
-    unsigned threads;    /* 0: as many as there are cores */
-    tarn_notice problem; /* each problem, with file, offset and reason */
+    bool repair;         /* rebuild index and sums, move torn tails into SHARD.bad */
+    unsigned threads;    /* 0: one per core */
+    tarn_notice problem; /* called for each problem, with file, offset and reason */
     void *problem_context;
-    tarn_notice repaired; /* each thing repaired */
+    tarn_notice repaired; /* called for each repair */
     void *repaired_context;
     tarn_progress progress;
     void *progress_context;
@@ -39,13 +38,13 @@ typedef struct tarn_verify_report {
     uint64_t checksummed; /* members whose payload was compared with its checksum */
     uint64_t problems;
     uint64_t repairs;
-    uint64_t remaining; /* problems left after repair; equals problems without it */
+    uint64_t remaining; /* problems left after repair; equals problems without repair */
 } tarn_verify_report;
 
-/* Checks "DIR" (all folds), "DIR:FOLD", "FILE.tar" or "FILE.taridx"; or a stream (see
- * tarn_tar_is_stream): every header and the end, in constant memory, with samples counted
- * as tarn/samples.h groups them. TARN_OK means that the check was made, not that all is
- * well: report->remaining tells. */
+/* Checks "DIR" (all folds), "DIR:FOLD", "FILE.tar" or "FILE.taridx". Of a stream (see
+ * tarn_tar_is_stream) it checks every header and the end, in constant memory, and counts
+ * samples as tarn/samples.h groups them. TARN_OK means that the check was completed, not
+ * that no problem was found: report->remaining is the number of remaining problems. */
 TARN_API TARN_CHECKED tarn_status tarn_verify(const char *path,
                                               const tarn_verify_options *options,
                                               tarn_verify_report *report, size_t size,

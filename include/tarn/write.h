@@ -1,23 +1,26 @@
-/* tarn/write.h: samples into tar shards.
+/* tarn/write.h: writes samples into tar shards.
  *
- * Two writers:
- *   tarn_tar_writer    one archive, to a file or any other sink, or archives that roll
- *                      over: x_000000.tar, x_000001.tar, ...
- *   tarn_fold_writer   a fold: <fold>_0000.tar ..., <fold>.taridx and <fold>.tarsum
+ * There are two writers:
+ *
+ *     tarn_tar_writer    one archive, in a file or any other sink, or a series of
+ *                        archives: x_000000.tar, x_000001.tar, ...
+ *     tarn_fold_writer   a fold: <fold>_0000.tar ..., <fold>.taridx, <fold>.tarsum
+ *
+ * An example:
  *
  *     tarn_fold_writer *train;
  *     if (tarn_fold_writer_open("birds", "train", NULL, &train, &err) != TARN_OK) ...
  *     tarn_field fields[] = {{"jpg", jpg, jpg_size, NULL}, {"cls", "3", 1, NULL}};
  *     if (tarn_fold_writer_add(train, "kiwi_07", fields, 2, &err) != TARN_OK) ...
- *     if (tarn_fold_writer_finish(train, NULL, &err) != TARN_OK) ...
+ *     if (tarn_fold_writer_finish(train, NULL, 0, &err) != TARN_OK) ...
  *
- * Nothing has its final name before it is complete: `finish` publishes, `abandon` leaves
- * nothing behind, and both close the handle whatever the outcome. A sample is written
- * whole or not at all: after an error of add the writer goes on as if the call had not
- * been made, unless the disk (or whatever takes the bytes) failed; then every further
- * call fails, and only abandon is left.
+ * Nothing has its final name before it is complete: finish publishes, abandon leaves no
+ * files, and both close the handle in every case. A sample is written completely or not
+ * at all. After an error of add the writer continues as if the call had not been made,
+ * unless the disk (or other destination) failed. In that case every further call fails,
+ * and only abandon is possible.
  *
- * A writer belongs to one thread at a time.
+ * Only one thread at a time may use a writer.
  */
 #ifndef TARN_WRITE_H
 #define TARN_WRITE_H
@@ -29,15 +32,15 @@
 extern "C" {
 #endif
 
-/* One field of a sample that is to be written: NAME in "key.NAME". The bytes are data, or
- * those of a local file, which is read while it is written: then data and size are 0, and
- * a file that cannot be read to the end, or that changes its size meanwhile (or has none
- * to go by, as those in /proc), is an error that leaves no trace of the sample. */
+/* One field of a sample to write: NAME in "key.NAME". The bytes are in data or in a local
+ * file, which is read while the sample is written; data and size are then 0. It is an
+ * error if the file cannot be read to its end, if its size changes meanwhile, or if it
+ * has no defined size, like the files in /proc. Nothing of the sample is then written. */
 typedef struct tarn_field {
     const char *name;
     const void *data;
     size_t size;
-    const char *path; /* NULL: data */
+    const char *path; /* path of the file; NULL: use data */
 } tarn_field;
 
 /* --- Archives ----------------------------------------------------------------------- */
@@ -46,40 +49,43 @@ typedef struct tarn_tar_writer tarn_tar_writer;
 
 typedef enum tarn_name_style {
     TARN_NAMES_AUTO = 0, /* plain in folds, pax in other archives */
-    /* ASCII names of at most 100 bytes in the header, all others in a pax header before
-     * it: the bytes of Python's tarfile, and so of WebDataset with an integer mtime. */
+    /* ASCII names of at most 100 bytes are in the header, all others in a preceding pax
+     * header. The bytes are those of Python's tarfile, and therefore those of WebDataset
+     * with an integer mtime. */
     TARN_NAMES_PAX = 1,
-    /* Every name in the header as it is; longer than 100 bytes is an error. Needed by
-     * readers that do not know pax headers, such as glzn. */
+    /* Every name is in the header, unchanged; a name longer than 100 bytes is an error.
+     * Required by readers that do not support pax headers, such as glzn. */
     TARN_NAMES_PLAIN = 2
 } tarn_name_style;
 
 typedef enum tarn_name_rules {
-    /* Refuse names that would not come back as the same key and field: a dot in the key's
-     * base name, an empty part, a slash in a field, "." or ".." as a folder, a leading
-     * slash, control characters, fields that begin with "_", and two fields that are the
-     * same in lower case. */
+    /* Refuse names that would not be read back as the same key and field: a dot in the
+     * base name of the key, an empty part, a slash in a field, "." or ".." as a folder, a
+     * leading slash, control characters, fields that begin with "_", and two fields that
+     * are equal in lower case. */
     TARN_RULES_STRICT = 0,
-    TARN_RULES_NONE = 1 /* names as they are; still no NUL, and none of them empty */
+    TARN_RULES_NONE = 1 /* names unchanged, but without NULs and not empty */
 } tarn_name_rules;
 
-/* The time in SOURCE_DATE_EPOCH, or 1970 where that is not set: the same input gives the
- * same bytes. */
+/* The time in SOURCE_DATE_EPOCH, or 1970 if that is not set, so that the same input gives
+ * the same bytes. */
 #define TARN_MTIME_DEFAULT INT64_MIN
 
-/* When a shard is full. A sample never straddles two shards. */
+/* When a shard is full. A sample is never split between two shards. */
 typedef enum tarn_roll {
-    /* The file, its headers, padding and end counted, never grows past max_size; a sample
-     * that does not fit into a shard of its own is an error. */
+    /* The file, including headers, padding and end, never grows beyond max_size. A sample
+     * that does not fit into an empty shard is an error. */
     TARN_ROLL_FILE = 0,
-    /* WebDataset's: before a sample, if the payloads so far reach max_size. */
+    /* WebDataset's rule: start a new shard before a sample if the payloads so far reach
+     * max_size. */
     TARN_ROLL_PAYLOAD = 1,
-    /* glzn's: before a sample, if the archive so far reaches max_size. */
+    /* glzn's rule: start a new shard before a sample if the archive so far reaches
+     * max_size. */
     TARN_ROLL_ARCHIVE = 2
 } tarn_roll;
 
-/* Called after each finished shard. Return non-zero to stop: the call that finished it
- * then fails with TARN_ERR_CANCELLED. */
+/* Called after each finished shard. Return non-zero to stop: the call that finished the
+ * shard then fails with TARN_ERR_CANCELLED. */
 typedef int (*tarn_shard_hook)(void *context, const char *url, uint64_t samples,
                                uint64_t bytes);
 
@@ -104,18 +110,19 @@ typedef struct tarn_tar_writer_options {
     size_t size; /* of this struct; set by the initialiser */
     tarn_name_style names;
     tarn_name_rules rules;
-    bool keep_order; /* of the fields; false: sorted by code point, as WebDataset does */
+    bool keep_order; /* of the fields; false: sort by code point, as WebDataset does */
     int64_t mtime;
     const char *user, *group; /* NULL: "bigdata", as in WebDataset */
     uint32_t uid, gid;
     uint32_t mode;
     /* Compression, overwriting, waiting for the disk; NULL: the defaults. Must be NULL
-     * for a fold, which has its own. Copied by open, as are the texts here. */
+     * for a fold, which has its own options. Copied by open, like the strings here. */
     const tarn_sink_options *sink;
-    /* Archives that roll over; NULL: one archive. Must be NULL for a fold. */
+    /* Write a series of archives; NULL: one archive. Must be NULL for a fold. */
     const tarn_shard_options *shards;
-    /* A decimal number: each member gets a pax header with this time, beside mtime in its
-     * own. So a time with a fraction is kept, for 1,024 bytes. NULL: none. */
+    /* A decimal number: each member gets a pax header with this time, in addition to the
+     * mtime in its own header. This keeps a time with a fraction and takes 1,024 bytes
+     * per member. NULL: no such header. */
     const char *mtime_text;
 } tarn_tar_writer_options;
 
@@ -126,68 +133,73 @@ typedef struct tarn_tar_writer_options {
     }
 TARN_API void tarn_tar_writer_options_init(tarn_tar_writer_options *options, size_t size);
 
-/* Begins an archive at a URL (see source.h). options may be NULL. With shards, url is a
- * pattern with one %d or %0Nd, which becomes the shard's number ("%%" is a percent sign),
- * and the first sample opens the first shard. */
+/* Starts an archive at a URL (see source.h). options may be NULL. With shards, url is a
+ * pattern with one %d or %0Nd, which is replaced by the number of the shard ("%%" is a
+ * percent sign). The first sample opens the first shard. */
 TARN_API TARN_CHECKED tarn_status
 tarn_tar_writer_open(const char *url, const tarn_tar_writer_options *options,
                      tarn_tar_writer **out, tarn_error *err);
 
 /* Adds a sample: one member "key.field" for each field. If key is NULL, each field is a
- * member of that name, of any kind, and no sample. */
+ * member of exactly that name, and is not counted as a sample. */
 TARN_API TARN_CHECKED tarn_status tarn_tar_writer_add(tarn_tar_writer *writer,
                                                       const char *key,
                                                       const tarn_field *fields,
                                                       size_t count, tarn_error *err);
 
-/* Ends the current shard; the next sample opens another. */
+/* Finishes the current shard; the next sample opens another. */
 TARN_API TARN_CHECKED tarn_status tarn_tar_writer_next(tarn_tar_writer *writer,
                                                        tarn_error *err);
 
 typedef struct tarn_written {
     uint64_t samples, members;
     uint64_t payload; /* bytes of all fields */
-    uint64_t bytes;   /* of all finished shards, or of one archive so far and without its
-                         end; before compression */
-    uint64_t shards;  /* finished */
+    /* Bytes of all finished shards, or of a single archive so far without its end; before
+     * compression. */
+    uint64_t bytes;
+    uint64_t shards; /* finished shards */
 } tarn_written;
 
+/* Fills *out, of size bytes, with the counts so far. */
 TARN_API void tarn_tar_writer_written(const tarn_tar_writer *writer, tarn_written *out,
                                       size_t size);
 
-/* Publishes the archive, or the last shard. Shards that were finished keep their names,
- * also when the writer is abandoned. out may be NULL. */
+/* Publishes the archive or the last shard and closes the writer. Finished shards keep
+ * their names, even if the writer is abandoned. out may be NULL. */
 TARN_API TARN_CHECKED tarn_status tarn_tar_writer_finish(tarn_tar_writer *writer,
                                                          tarn_written *out, size_t size,
                                                          tarn_error *err);
+/* Discards the unfinished archive and closes the writer. NULL is allowed. */
 TARN_API void tarn_tar_writer_abandon(tarn_tar_writer *writer);
 
 /* --- A fold --------------------------------------------------------------------------
  *
- * Until finish, the folder holds finished shards under hidden names only. A reader, or a
- * crash at any moment, finds the fold as it was or as it will be; where one fold takes
- * the place of another, none for the moment in which names change. What a killed writer
- * finished is kept: resume goes on behind it. */
+ * Until finish, the folder only contains finished shards under hidden names. Readers see
+ * either the old fold or the new one, and a crash at any time leaves either the old fold
+ * or the new one. If one fold replaces another, there is no fold for the moment in which
+ * files are renamed. The shards that a killed writer finished are kept: resume continues
+ * after them. */
 
 typedef struct tarn_fold_writer tarn_fold_writer;
 struct tarn_dataset; /* tarn/dataset.h */
 
 typedef struct tarn_fold_writer_options {
     size_t size; /* of this struct; set by the initialiser */
-    /* At most one of these. None: the fold must not be there yet. */
-    bool append;        /* new shards behind those of the fold */
-    bool resume;        /* the same, and behind what an interrupted writer finished */
-    bool overwrite;     /* the new fold takes the place of the old one at finish */
+    /* Set at most one of these. None: the fold must not exist. */
+    bool append;        /* add shards after those of the fold */
+    bool resume;        /* like append, and keep what an interrupted writer finished */
+    bool overwrite;     /* the new fold replaces the old one at finish */
     uint64_t start;     /* number of the first shard of a new fold */
-    unsigned digits;    /* of shard numbers; they must sort as text */
-    uint64_t max_count; /* samples in a shard; 0: no limit */
+    unsigned digits;    /* of shard numbers, which must sort as text */
+    uint64_t max_count; /* samples per shard; 0: no limit */
     uint64_t max_size;  /* bytes; 0: no limit */
     tarn_roll roll;
-    unsigned threads; /* for looking through shards that are there; 0: all cores */
-    bool no_sync;     /* do not wait for the disk */
-    const tarn_tar_writer_options *writer; /* of each shard; NULL: the defaults */
-    bool repeat_keys; /* a key may come again, with the rest of its sample, which then
-                         need not stand together; false: TARN_ERR_EXISTS */
+    unsigned threads;                      /* for reading existing shards; 0: all cores */
+    bool no_sync;                          /* do not wait for the disk */
+    const tarn_tar_writer_options *writer; /* for each shard; NULL: the defaults */
+    /* A key may occur again with the rest of its sample, whose members then need not be
+     * consecutive. false: TARN_ERR_EXISTS. */
+    bool repeat_keys;
 } tarn_fold_writer_options;
 
 #define TARN_FOLD_WRITER_OPTIONS_INIT                                                    \
@@ -198,63 +210,65 @@ typedef struct tarn_fold_writer_options {
 TARN_API void tarn_fold_writer_options_init(tarn_fold_writer_options *options,
                                             size_t size);
 
-/* Begins to write fold "fold" in a folder, which is made if it is not there. The name of
- * a fold has no "_", "/", "\\", colon or dot. writer->rules must be the strict ones.
- * TARN_ERR_EXISTS if the fold or finished shards are there and the options do not say
- * what becomes of them, or while another writer is at work on it. */
+/* Starts writing a fold in a folder, which is created if it does not exist. The name of a
+ * fold must not contain "_", "/", "\\", a colon or a dot. writer->rules must be strict.
+ * TARN_ERR_EXISTS if the fold or finished shards exist and the options do not say how to
+ * handle them, or if another writer is writing the same fold. options may be NULL. */
 TARN_API TARN_CHECKED tarn_status tarn_fold_writer_open(
     const char *folder, const char *fold, const tarn_fold_writer_options *options,
     tarn_fold_writer **out, tarn_error *err);
 
-/* Adds a sample. Its key has no slash, backslash or dot and is new to the fold; names of
- * fields are written in lower case, without a leading dot; "key.field" has at most 100
- * bytes. */
+/* Adds a sample. Its key must not contain a slash, backslash or dot, and must be new to
+ * the fold. Field names are written in lower case, without a leading dot. "key.field" has
+ * at most 100 bytes. */
 TARN_API TARN_CHECKED tarn_status tarn_fold_writer_add(tarn_fold_writer *writer,
                                                        const char *key,
                                                        const tarn_field *fields,
                                                        size_t count, tarn_error *err);
 
-/* Whether the fold, as it will be, has a sample with this key. */
+/* Sets *out to whether the fold, as it will be published, has a sample with this key. */
 TARN_API TARN_CHECKED tarn_status tarn_fold_writer_has(tarn_fold_writer *writer,
                                                        const char *key, bool *out,
                                                        tarn_error *err);
 
-/* How a shard of another fold is taken. */
+/* How shards of another fold are adopted. */
 typedef enum tarn_adopt {
-    TARN_ADOPT_LINK = 0, /* a hard link; a copy where links cannot be made */
-    TARN_ADOPT_COPY = 1 /* a copy; one that shares its blocks where the file system can */
+    TARN_ADOPT_LINK = 0, /* a hard link; a copy if links cannot be made */
+    TARN_ADOPT_COPY = 1  /* a copy, which shares its blocks if the file system can */
 } tarn_adopt;
 
-/* Takes whole shards of the fold that a dataset was opened from, by number, as the next
- * shards of this one; NULL: all of them. Selections and orders do not matter. No payload
- * is rewritten, and none is read if the other fold has checksums, which come along. Each
- * header is looked at: TARN_ERR_STALE if the shards are not those that were indexed,
- * TARN_ERR_EXISTS with both places if a key is there already. After an error nothing of
- * the call is left. Of a writer that resumes, shards that are there are passed over. A
- * sample whose members are in several shards has to come whole.
+/* Adopts whole shards of the fold that a dataset was opened from, by number, as the next
+ * shards of this fold. shards NULL: all of them. Selections and orders of the dataset do
+ * not matter. No payload is rewritten. No payload is read if the other fold has
+ * checksums, which are taken over. Each header is checked: TARN_ERR_STALE if the shards
+ * are not those that were indexed, TARN_ERR_EXISTS, with both places, if a key already
+ * exists. After an error nothing of the call remains. If the writer resumes, existing
+ * shards are skipped. A sample whose members are in several shards must be adopted
+ * completely.
  *
- * A file with two names has one content: who changes one shard in place changes both.
- * tarn never does. */
+ * A file with two hard links has one content: a program that changes one shard in place
+ * changes both. tarn never does. */
 TARN_API TARN_CHECKED tarn_status tarn_fold_writer_adopt(tarn_fold_writer *writer,
                                                          struct tarn_dataset *from,
                                                          const uint32_t *shards,
                                                          size_t count, tarn_adopt how,
                                                          tarn_error *err);
 
-/* What this writer wrote; what it found is not counted. */
+/* Fills *out, of size bytes, with the counts of what this writer wrote. Existing samples
+ * are not counted. */
 TARN_API void tarn_fold_writer_written(const tarn_fold_writer *writer, tarn_written *out,
                                        size_t size);
 
-/* Writes the index and publishes all. After a failure the finished shards are kept for
- * resume, or to be overwritten. Without any sample, nothing is published. out may be
- * NULL. */
+/* Writes the index, publishes the fold and closes the writer. After a failure the
+ * finished shards are kept, to be resumed or overwritten. A fold without samples has one
+ * empty shard. out may be NULL. */
 TARN_API TARN_CHECKED tarn_status tarn_fold_writer_finish(tarn_fold_writer *writer,
                                                           tarn_written *out, size_t size,
                                                           tarn_error *err);
 
-/* Stops. With keep, the finished shards stay for resume, and *out_kept, which may be
- * NULL, says how many there are; without, nothing is left of what was not published, also
- * not of what was resumed. */
+/* Closes the writer without publishing. With keep, the finished shards are kept for
+ * resume, and *out_kept, which may be NULL, is set to their number. Without keep,
+ * everything unpublished is removed, including shards that were resumed. */
 TARN_API void tarn_fold_writer_abandon(tarn_fold_writer *writer, bool keep,
                                        uint64_t *out_kept);
 

@@ -1,5 +1,5 @@
-/* array.c: arrays of the library as Python objects and the other way, both by the buffer
- * protocol. NumPy is looked for when the first array is handed out. */
+/* array.c: conversion between arrays of the library and Python objects through the buffer
+ * protocol. NumPy is imported when the first array is returned. */
 #include "tarnpy.h"
 
 #include <stdio.h>
@@ -19,8 +19,8 @@ typedef struct array_object {
 
 /* --- Element types ------------------------------------------------------------------ */
 
-/* Eight bytes are 'l' in native order, so that NumPy makes its usual type of them, and
- * 'q' where the letter has its standard size. */
+/* 'l' for eight bytes in native order, so that NumPy uses its usual type, and 'q' where
+ * the letter has its standard size. */
 static char type_letter(tarn_dtype dtype)
 {
     unsigned size = dtype.size;
@@ -38,10 +38,10 @@ static char type_letter(tarn_dtype dtype)
     }
 }
 
-/* The element type as in Python's struct module. */
+/* The element type in the notation of Python's struct module. */
 static char *put_format(tarn_dtype dtype, char *out, size_t size)
 {
-    /* Native ones stand alone, which is what memoryview can index. */
+    /* No prefix for native order: memoryview can index only such elements. */
     const char *order = dtype.order == '>' ? ">" : "";
     tarn_dtype half = {dtype.order, 'f', dtype.size / 2};
     if (dtype.kind == 'S')
@@ -66,7 +66,7 @@ static char kind_of_letter(char letter)
     return '\0';
 }
 
-/* The other way. */
+/* The inverse: a dtype from the notation of the struct module. */
 static int get_dtype(const char *format, Py_ssize_t itemsize, tarn_dtype *out)
 {
     const char *at = format ? format : "B";
@@ -85,7 +85,7 @@ static int get_dtype(const char *format, Py_ssize_t itemsize, tarn_dtype *out)
         out->order = '|';
     if (out->kind && at[1] == '\0' && itemsize >= 0 && itemsize <= INT32_MAX) return 0;
     PyErr_Format(PyExc_TypeError,
-                 "an array of elements '%s' cannot be stored: numbers, bools, bytes and "
+                 "an array of elements '%s' cannot be stored; numbers, bools, bytes and "
                  "fixed-width text can",
                  format);
     return -1;
@@ -98,7 +98,8 @@ int tarnpy_array_from(PyObject *object, Py_buffer *buffer, tarn_array *out)
     out->data = buffer->buf;
     out->ndim = (unsigned)buffer->ndim;
     if (out->ndim > TARN_MAX_DIMS) {
-        PyErr_Format(PyExc_ValueError, "an array of %d dimensions", buffer->ndim);
+        PyErr_Format(PyExc_ValueError, "an array of %d dimensions is not supported",
+                     buffer->ndim);
     } else if (get_dtype(buffer->format, buffer->itemsize, &out->dtype) == 0) {
         for (unsigned i = 0; i < out->ndim; i++) {
             out->shape[i] = (uint64_t)buffer->shape[i];
@@ -123,7 +124,8 @@ static int array_buffer(PyObject *self, Py_buffer *buffer, int flags)
         return -1;
     }
     if (!object->packed && (flags & PyBUF_STRIDES) != PyBUF_STRIDES) {
-        PyErr_SetString(PyExc_BufferError, "the array's elements do not lie together");
+        PyErr_SetString(PyExc_BufferError,
+                        "the elements of the array are not contiguous");
         return -1;
     }
     if ((flags & PyBUF_C_CONTIGUOUS) == PyBUF_C_CONTIGUOUS && !object->packed) {
@@ -232,7 +234,8 @@ PyObject *tarnpy_as_numpy(tarnpy_state *state, PyObject *object)
 {
     if (find_numpy(state) != 0) return NULL;
     if (state->numpy_asarray == Py_None)
-        return PyErr_Format(PyExc_TypeError, "%R is no array, and NumPy is not installed",
+        return PyErr_Format(PyExc_TypeError,
+                            "%R is not an array, and NumPy is not installed",
                             (PyObject *)Py_TYPE(object));
     return PyObject_CallFunctionObjArgs(state->numpy_asarray, object, NULL);
 }

@@ -1,4 +1,4 @@
-/* batch.c: many samples in one call (Batch), and many datasets as one (mix). */
+/* batch.c: many samples read in one call (Batch), and several datasets as one (mix). */
 #include "dataset.h"
 
 #include <string.h>
@@ -10,8 +10,9 @@ typedef struct batch_object {
     tarn_dataset_batch batch;
     PyObject *fields; /* tuple of names */
     Py_ssize_t samples;
-    Py_ssize_t exports; /* buffers of it that are in use: it must not change then */
-    bool reading;       /* by some thread, without the GIL */
+    Py_ssize_t exports; /* number of exported buffers; the memory must not change while
+                           there are any */
+    bool reading;       /* a thread is reading into it without the GIL */
 } batch_object;
 
 static void batch_dealloc(PyObject *object)
@@ -63,7 +64,8 @@ static PyObject *batch_item(PyObject *object, Py_ssize_t i)
 {
     batch_object *self = (batch_object *)object;
     if (i < 0 || i >= self->samples)
-        return PyErr_Format(PyExc_IndexError, "sample %zd of a batch of %zd", i,
+        return PyErr_Format(PyExc_IndexError,
+                            "sample %zd is out of range for a batch of %zd", i,
                             self->samples);
     Py_ssize_t n_fields = PyTuple_Size(self->fields);
     PyObject *memory = PyMemoryView_FromObject(object);
@@ -78,9 +80,8 @@ static PyObject *batch_item(PyObject *object, Py_ssize_t i)
     return dict;
 }
 
-PyDoc_STRVAR(column_doc,
-             "column(field)\n--\n\nThe bytes of one field of all samples, as a "
-             "list of memoryviews.");
+PyDoc_STRVAR(column_doc, "column(field)\n--\n\nReturns the bytes of one field of all "
+                         "samples as a list of memoryviews.");
 
 static PyObject *batch_column(PyObject *object, PyObject *field)
 {
@@ -109,7 +110,7 @@ static PyObject *get_data(PyObject *object, void *unused)
     return PyMemoryView_FromObject(object);
 }
 
-/* A copy: the offsets change when the batch is used again. */
+/* A copy, because the offsets change when the batch is reused. */
 static PyObject *get_offsets(PyObject *object, void *unused)
 {
     batch_object *self = (batch_object *)object;
@@ -134,11 +135,10 @@ static PyObject *get_fields(PyObject *object, void *unused)
 }
 
 static PyGetSetDef batch_parts[] = {
-    {"data", get_data, NULL, "All bytes, one piece behind the other.", NULL},
+    {"data", get_data, NULL, "All bytes, consecutively.", NULL},
     {"offsets", get_offsets, NULL,
-     "Where pieces begin, and where the last ends: piece s * len(fields) + f is field f "
-     "of "
-     "sample s.",
+     "The start of each piece, and the end of the last: piece s * len(fields) + f is "
+     "field f of sample s.",
      NULL},
     {"fields", get_fields, NULL, "The names of the fields.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
@@ -150,7 +150,7 @@ static PyMethodDef batch_methods[] = {
 };
 
 PyDoc_STRVAR(batch_doc,
-             "The bytes of many samples in one buffer: what Dataset.batch gives.");
+             "The bytes of many samples in one buffer; returned by Dataset.batch.");
 
 static PyType_Slot batch_slots[] = {
     {Py_tp_dealloc, batch_dealloc},
@@ -172,7 +172,7 @@ static PyType_Spec batch_spec = {
     .slots = batch_slots,
 };
 
-/* The batch to read into: the one given, if nobody looks into it, or a new one. */
+/* The batch to read into: the given one unless its memory is in use, or a new one. */
 static batch_object *batch_for(tarnpy_state *state, PyObject *out)
 {
     batch_object *batch;
@@ -183,13 +183,14 @@ static batch_object *batch_for(tarnpy_state *state, PyObject *out)
     }
     batch = (batch_object *)out;
     if (Py_TYPE(out) != state->batch_type) {
-        PyErr_SetString(PyExc_TypeError, "out is a Batch that was read before");
+        PyErr_SetString(PyExc_TypeError,
+                        "out must be a Batch returned by an earlier call");
         return NULL;
     }
     if (check_idle(batch) != 0) return NULL;
     if (batch->exports > 0) {
         PyErr_SetString(PyExc_BufferError,
-                        "the batch is still looked at: its memory cannot be used again");
+                        "the batch is still in use: release its memoryviews first");
         return NULL;
     }
     Py_INCREF(out);
@@ -243,15 +244,15 @@ PyObject *tarnpy_read_batch(PyObject *object, PyObject *args)
 
 /* --- Mixes ------------------------------------------------------------------------- */
 
-/* 8-byte numbers of a list: doubles for 'f', else unsigned; NULL with count 0 for None.
- */
+/* A list of 8-byte numbers: doubles for 'f', otherwise unsigned. NULL with count 0 for
+ * None. */
 static int number_list(PyObject *object, char kind, size_t count, void **out)
 {
     *out = NULL;
     if (object == Py_None) return 0;
     if (PySequence_Size(object) != (Py_ssize_t)count) {
         if (!PyErr_Occurred())
-            PyErr_SetString(PyExc_ValueError, "one number for each dataset is expected");
+            PyErr_SetString(PyExc_ValueError, "expected one number for each dataset");
         return -1;
     }
     double *reals = PyMem_Calloc(count + 1, sizeof *reals);
@@ -297,8 +298,8 @@ static PyObject *mix_handles(tarnpy_state *state, PyObject *sources, size_t coun
                              : tarnpy_raise_key(state, &err);
 }
 
-PyDoc_STRVAR(mix_doc, "mix(handles, weights, counts, total, all, fields)\n--\n\nSeveral "
-                      "datasets as one, evenly interleaved.");
+PyDoc_STRVAR(mix_doc, "mix(handles, weights, counts, total, all, fields)\n--\n\nCombines "
+                      "several datasets into one, evenly interleaved.");
 
 static PyObject *mix(PyObject *module, PyObject *args)
 {

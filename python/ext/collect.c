@@ -1,6 +1,6 @@
-/* collect.c: dicts as samples that can be written: each value as bytes, held so that the
- * GIL can be given back while they are written. What a field's name means is the
- * library's to say, or the Python side's of WebDataset. */
+/* collect.c: converts dicts to samples that can be written: each value becomes bytes,
+ * which are kept alive so that the GIL can be released while they are written. The
+ * library, or for WebDataset the Python code, decides what a field's name means. */
 #include "writing.h"
 
 #include <stdlib.h>
@@ -22,9 +22,9 @@ static int grow(void *items, size_t size, size_t count, size_t *capacity)
     return 0;
 }
 
-/* --- What is held ------------------------------------------------------------------- */
+/* --- Kept objects ------------------------------------------------------------------- */
 
-/* Takes the reference over, also on failure. */
+/* Takes over object, also on failure. */
 static int hold(tarnpy_batch *batch, PyObject *object)
 {
     if (grow(&batch->held, sizeof *batch->held, batch->n_held, &batch->held_capacity)) {
@@ -66,7 +66,8 @@ void tarnpy_batch_free(tarnpy_batch *batch)
     memset(batch, 0, sizeof *batch);
 }
 
-/* Names that are not UTF-8 come from file systems and archives, as surrogates. */
+/* Names that are not UTF-8 come from file systems and archives, and contain
+ * surrogates. */
 const char *tarnpy_batch_text(tarnpy_batch *batch, PyObject *text, Py_ssize_t *out_size)
 {
     const char *utf8 = PyUnicode_AsUTF8AndSize(text, out_size);
@@ -81,7 +82,7 @@ const char *tarnpy_batch_text(tarnpy_batch *batch, PyObject *text, Py_ssize_t *o
         utf8 = bytes;
     }
     if (utf8 && strlen(utf8) != (size_t)*out_size) {
-        PyErr_SetString(PyExc_ValueError, "a name with a NUL character");
+        PyErr_SetString(PyExc_ValueError, "name contains a NUL character");
         return NULL;
     }
     return utf8;
@@ -89,14 +90,14 @@ const char *tarnpy_batch_text(tarnpy_batch *batch, PyObject *text, Py_ssize_t *o
 
 /* --- Names -------------------------------------------------------------------------- */
 
-/* The last dotted part of a name. */
+/* The part of a name after its last dot. */
 static const char *extension(const char *name)
 {
     const char *dot = strrchr(name, '.');
     return dot ? dot + 1 : name;
 }
 
-/* Whether the bytes of a field are compressed, whatever they are. */
+/* Whether the name asks for compression, whatever the bytes are. */
 static bool is_packed(const tarnpy_rules *rules, const char *name)
 {
     const char *ext = extension(name);
@@ -123,7 +124,7 @@ typedef struct target {
     tarnpy_batch *batch;
     const tarnpy_rules *rules;
     PyObject *name;
-    tarn_field *field; /* its name is set */
+    tarn_field *field; /* its name is already set */
 } target;
 
 static int put_bytes(target *t, PyObject *bytes)
@@ -145,7 +146,8 @@ static int put_text(target *t, PyObject *text)
     return hold_new(t->batch, text);
 }
 
-/* A copy: whoever has the object may change its bytes while they are written. */
+/* A copy, because other owners of the object may change its bytes while they are
+ * written. */
 static int put_copy(target *t, PyObject *object)
 {
     PyObject *bytes = PyBytes_FromObject(object);
@@ -183,12 +185,12 @@ static int not_bytes(target *t, PyObject *value)
 static int wrong_result(PyObject *name, PyObject *result)
 {
     PyObject *type = PyObject_Type(result);
-    PyErr_Format(PyExc_TypeError, "the encoder of %U gave %R, not bytes", name, type);
+    PyErr_Format(PyExc_TypeError, "the encoder of %U returned %R, not bytes", name, type);
     Py_XDECREF(type);
     return -1;
 }
 
-/* What a function of the caller's, or of wds.py, makes of the value. */
+/* Stores the result of a function of the caller or of tarn/wds/writer.py. */
 static int put_result(target *t, PyObject *result)
 {
     int failed = -1;
@@ -207,7 +209,7 @@ static int put_result(target *t, PyObject *result)
     return failed;
 }
 
-/* The caller's encoder for a field: by its whole name, else by its extension. */
+/* The caller's encoder for a field: by its full name, otherwise by its extension. */
 static PyObject *find_encoder(target *t)
 {
     PyObject *encoders = t->rules->encoders;
@@ -248,7 +250,7 @@ static int put_path(target *t, PyObject *value)
     return t->field->path ? 0 : -1;
 }
 
-/* NumPy's bools are neither integers to Python nor real numbers to anybody. */
+/* NumPy's bools are not integers to Python. */
 static PyObject *bool_of(PyObject *value)
 {
     Py_buffer buffer;
@@ -264,7 +266,8 @@ static PyObject *bool_of(PyObject *value)
     return is ? PyLong_FromLong(set) : NULL;
 }
 
-/* NumPy's numbers and arrays of one number count as numbers where a number is wanted. */
+/* Where a number is expected, NumPy scalars and arrays of one element count as
+ * numbers. */
 static int put_number(target *t, PyObject *value)
 {
     PyObject *number = NULL;
@@ -327,17 +330,16 @@ static int put_value(target *t, PyObject *value)
     if (t->rules->flavour == TARNPY_WDS) return put_wds(t, value);
     if (put_tarn(t, value) == 0) return 0;
     if (value != Py_None) return -1;
-    PyErr_Clear(); /* it is an array of objects to NumPy */
-    PyErr_Format(
-        PyExc_TypeError,
-        "None cannot be written under %U; leave the field out, or give an encoder",
-        t->name);
+    PyErr_Clear(); /* NumPy would make it an array of objects */
+    PyErr_Format(PyExc_TypeError,
+                 "None cannot be written as %U; omit the field, or pass an encoder",
+                 t->name);
     return -1;
 }
 
 /* --- Samples ------------------------------------------------------------------------ */
 
-/* 1: the field is no member; -1 with an exception. */
+/* Returns 1 if the field is metadata, which is not written; -1 with an exception. */
 static int is_metadata(const tarnpy_rules *rules, const char *name, PyObject *value)
 {
     if (name[0] != '_') return 0;
@@ -355,7 +357,7 @@ static int add_field(tarnpy_state *state, tarnpy_batch *batch, const tarnpy_rule
 {
     Py_ssize_t size;
     if (!PyUnicode_Check(name)) {
-        PyErr_Format(PyExc_TypeError, "names of fields are strings, not %R", name);
+        PyErr_Format(PyExc_TypeError, "field names must be strings, not %R", name);
         return -1;
     }
     const char *text = tarnpy_batch_text(batch, name, &size);
@@ -372,7 +374,8 @@ static int add_field(tarnpy_state *state, tarnpy_batch *batch, const tarnpy_rule
     return 0;
 }
 
-/* Whoever writes a million samples wants to know which one it was. */
+/* Adds the key and the field to the exception, because a caller may write a million
+ * samples. */
 static int note_field(const char *key, PyObject *name)
 {
     char shown[128];
@@ -388,7 +391,7 @@ static int add_fields(tarnpy_state *state, tarnpy_batch *batch, const tarnpy_rul
     PyObject *name, *value;
     while (PyDict_Next(sample, &at, &name, &value)) {
         if (name == state->key_name) continue;
-        Py_INCREF(name); /* an encoder may take them out of the dict */
+        Py_INCREF(name); /* an encoder may remove them from the dict */
         Py_INCREF(value);
         int failed =
             PyUnicode_Check(name) && PyUnicode_Compare(name, state->key_name) == 0
@@ -417,7 +420,7 @@ static const char *find_key(tarnpy_state *state, tarnpy_batch *batch,
         PyErr_SetString(PyExc_ValueError,
                         "the values of metadata must be of string type");
     else
-        PyErr_Format(PyExc_TypeError, "__key__ is a string, not %R", key);
+        PyErr_Format(PyExc_TypeError, "__key__ must be a string, not %R", key);
     return NULL;
 }
 
@@ -448,7 +451,7 @@ int tarnpy_batch_add(tarnpy_state *state, tarnpy_batch *batch, const tarnpy_rule
 {
     if (PyDict_Check(sample)) return add_dict(state, batch, rules, sample);
     if (!PyObject_HasAttrString(sample, "keys")) {
-        PyErr_Format(PyExc_TypeError, "a sample is a dict, not %R", sample);
+        PyErr_Format(PyExc_TypeError, "a sample must be a dict, not %R", sample);
         return -1;
     }
     PyObject *copy = PyDict_New();

@@ -1,5 +1,5 @@
-/* dataset.c: opening (_Handle) and indexing (Dataset). How a sample is made is in
- * sample.c, what handles can be asked in filter.c. */
+/* dataset.c: opening (_Handle) and indexing (Dataset). sample.c makes samples, filter.c
+ * has the methods of handles. */
 #include "dataset.h"
 
 #include <stdio.h>
@@ -83,7 +83,7 @@ static int io_of(const char *name, tarn_io *out)
         *out = (tarn_io)i;
         return 0;
     }
-    PyErr_Format(PyExc_ValueError, "io is \"auto\", \"map\" or \"read\", not \"%s\"",
+    PyErr_Format(PyExc_ValueError, "io must be \"auto\", \"map\" or \"read\", not \"%s\"",
                  name);
     return -1;
 }
@@ -92,7 +92,7 @@ static int keys_of(const char *name, tarn_keys *out)
 {
     *out = strcmp(name, "path") == 0 ? TARN_KEYS_PATH : TARN_KEYS_BASE;
     if (strcmp(name, "path") == 0 || strcmp(name, "base") == 0) return 0;
-    PyErr_Format(PyExc_ValueError, "keys is \"base\" or \"path\", not \"%s\"", name);
+    PyErr_Format(PyExc_ValueError, "keys must be \"base\" or \"path\", not \"%s\"", name);
     return -1;
 }
 
@@ -103,12 +103,11 @@ static bool is_slow(const tarn_dataset *set, const tarn_dataset_options *o)
     return o->io == TARN_IO_READ || o->cold || info.kind == TARN_DATASET_IAC;
 }
 
-PyDoc_STRVAR(
-    open_doc,
-    "open_dataset(path, *, fields=None, drop_ambiguous=False, io='auto', check=False, "
-    "cold=False, scan=True, by_hash=False, keys='base', threads=0, "
-    "lenient=False, key_column=None, decompress=True, shards=None)\n--\n\n"
-    "Opens a folder, fold, tar, array file or pack.");
+PyDoc_STRVAR(open_doc,
+             "open_dataset(path, *, fields=None, drop_ambiguous=False, io='auto', "
+             "check=False, cold=False, scan=True, by_hash=False, keys='base', threads=0, "
+             "lenient=False, key_column=None, decompress=True, shards=None)\n--\n\nOpens "
+             "a folder, fold, tar, array file or record pack.");
 
 static PyObject *open_dataset(PyObject *module, PyObject *args, PyObject *kw)
 {
@@ -155,7 +154,7 @@ static PyObject *open_dataset(PyObject *module, PyObject *args, PyObject *kw)
     return result;
 }
 
-/* --- Dataset: making --------------------------------------------------------------- */
+/* --- Dataset: creation ------------------------------------------------------------- */
 
 static int named_plan(const char *name, tarnpy_plan *plan)
 {
@@ -175,7 +174,7 @@ static int named_plan(const char *name, tarnpy_plan *plan)
         plan->heavy = known[i].heavy;
         return 0;
     }
-    PyErr_Format(PyExc_ValueError, "no plan \"%s\"", name);
+    PyErr_Format(PyExc_ValueError, "\"%s\" is not a plan", name);
     return -1;
 }
 
@@ -214,7 +213,7 @@ static int make_plans(tarnpy_dataset *self)
     return 0;
 }
 
-static void keep(PyObject **slot, PyObject *object)
+static void set_reference(PyObject **slot, PyObject *object)
 {
     Py_INCREF(object);
     *slot = object;
@@ -234,15 +233,15 @@ static PyObject *dataset_new(PyTypeObject *type, PyObject *args, PyObject *kw)
     if (!self) return NULL;
     self->state = state;
     self->epoch = epoch;
-    keep(&self->handle, handle);
-    keep(&self->names, names);
-    keep(&self->plan_items, plans);
-    keep(&self->finish_items, finish);
-    keep(&self->maps, maps);
-    keep(&self->parts, parts);
-    keep(&self->views, views);
+    set_reference(&self->handle, handle);
+    set_reference(&self->names, names);
+    set_reference(&self->plan_items, plans);
+    set_reference(&self->finish_items, finish);
+    set_reference(&self->maps, maps);
+    set_reference(&self->parts, parts);
+    set_reference(&self->views, views);
     bool known = views == Py_None || Py_TYPE(views) == state->views_type;
-    if (!known) PyErr_SetString(PyExc_TypeError, "no views of this module");
+    if (!known) PyErr_SetString(PyExc_TypeError, "not a _Views object");
     if (!known || make_plans(self) != 0) {
         Py_DECREF(self);
         return NULL;
@@ -324,7 +323,7 @@ static PyObject *by_index(tarnpy_dataset *self, PyObject *number)
     return at_position(self, position);
 }
 
-/* Whatever the order and the rank. */
+/* Ignores order and rank. */
 static PyObject *by_key(tarnpy_dataset *self, PyObject *key)
 {
     uint64_t number;
@@ -341,14 +340,14 @@ static PyObject *dataset_subscript(PyObject *object, PyObject *item)
     if (PyLong_Check(item)) return by_index(self, item);
     if (PyUnicode_Check(item)) return by_key(self, item);
     if (PyIndex_Check(item) && !PyObject_CheckBuffer(item) &&
-        !PyObject_HasAttrString(item, "ndim")) /* as arrays and tensors have */
+        !PyObject_HasAttrString(item, "ndim")) /* arrays and tensors have it */
         return by_index(self, item);
     return PyObject_CallMethod(object, "_subscript", "(O)", item);
 }
 
 PyDoc_STRVAR(getitems_doc,
-             "__getitems__(indices)\n--\n\nThe samples at these positions, as "
-             "a list. torch's DataLoader calls it for each batch.");
+             "__getitems__(indices)\n--\n\nReturns the samples at these positions as a "
+             "list. torch's DataLoader calls it for each batch.");
 
 static PyObject *dataset_getitems(PyObject *object, PyObject *indices)
 {
@@ -365,7 +364,7 @@ static PyObject *dataset_getitems(PyObject *object, PyObject *indices)
     return list;
 }
 
-PyDoc_STRVAR(sample_doc, "_sample(number)\n--\n\nA sample by its number (see "
+PyDoc_STRVAR(sample_doc, "_sample(number)\n--\n\nReturns a sample by its number (see "
                          "tarn_dataset_sequence), after the maps.");
 
 static PyObject *dataset_sample(PyObject *object, PyObject *number)
@@ -376,9 +375,9 @@ static PyObject *dataset_sample(PyObject *object, PyObject *number)
     return tarnpy_sample(self, self->handle, sample);
 }
 
-PyDoc_STRVAR(through_doc,
-             "_through_maps(sample)\n--\n\nWhat the functions given to map() "
-             "make of a sample.");
+PyDoc_STRVAR(
+    through_doc,
+    "_through_maps(sample)\n--\n\nApplies the functions given to map() to a sample.");
 
 static PyObject *dataset_through(PyObject *object, PyObject *sample)
 {
@@ -417,7 +416,7 @@ static int set_handle(PyObject *object, PyObject *value, void *unused)
 {
     tarnpy_dataset *self = (tarnpy_dataset *)object;
     if (!value || Py_TYPE(value) != self->state->handle_type) {
-        PyErr_SetString(PyExc_TypeError, "not a handle of this module");
+        PyErr_SetString(PyExc_TypeError, "not a _Handle of this module");
         return -1;
     }
     PyObject *old = self->handle;

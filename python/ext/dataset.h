@@ -1,9 +1,9 @@
-/* dataset.h: what the files about datasets share.
+/* dataset.h: shared by the files about datasets.
  *
- * A _Handle is a tarn_dataset and nothing else; whatever points into it keeps it. A
- * Dataset is what users index and iterate: a handle, what to make of each field, and
- * functions that each sample goes through. Which samples come in which order is the
- * handle's. */
+ * A _Handle wraps a tarn_dataset; every object that points into it keeps a reference to
+ * it. A Dataset is what users index and iterate: a handle, a plan for each field, and
+ * functions that are applied to each sample. The handle decides which samples come in
+ * which order. */
 #ifndef TARNPY_DATASET_H
 #define TARNPY_DATASET_H
 
@@ -12,22 +12,22 @@
 typedef struct tarnpy_handle {
     PyObject_HEAD tarnpy_state *state;
     tarn_dataset *set;
-    bool slow; /* getting a sample may wait for the disk or decompress */
+    bool slow; /* reading a sample may wait for the disk or decompress */
 } tarnpy_handle;
 
-/* set is taken over, whatever comes. */
+/* Takes over set, also on failure. */
 PyObject *tarnpy_handle_new(tarnpy_state *state, tarn_dataset *set, bool slow);
 
-/* A handle of what a call made from the dataset of another handle, or its error. */
+/* A handle for the result of a call on the dataset of another handle, or its error. */
 PyObject *tarnpy_handle_made(PyObject *from, tarn_status status, tarn_dataset *set,
                              const tarn_error *err);
 
-/* The number of the sample with a key, whatever the order and the rank. -1 with an
- * exception where the key is not text. */
+/* The number of the sample with a key, ignoring order and rank. -1 with an exception if
+ * the key is not a string. */
 int tarnpy_handle_find(PyObject *handle, PyObject *key, uint64_t *out_number,
                        tarn_status *out_status, tarn_error *err);
 
-/* What becomes of a field's bytes. */
+/* How the bytes of a field become a value. */
 typedef enum tarnpy_plan_kind {
     TARNPY_PLAN_VIEW,
     TARNPY_PLAN_BYTES,
@@ -37,38 +37,38 @@ typedef enum tarnpy_plan_kind {
 
 typedef struct tarnpy_plan {
     tarnpy_plan_kind kind;
-    const char *name; /* of the field, for the codecs; borrowed from names */
-    PyObject *call;   /* CALL: what makes the value of the bytes */
-    PyObject *finish; /* what the value goes through, or NULL */
-    bool heavy;       /* decoding takes long enough to let others run */
-    bool formed;      /* the dataset says what it is, not the name alone */
+    const char *name; /* field name for the codecs; borrowed from names */
+    PyObject *call;   /* CALL: converts the bytes to the value */
+    PyObject *finish; /* applied to the value, or NULL */
+    bool heavy;       /* decoding takes long enough to release the GIL */
+    bool formed;      /* the dataset, not only the name, determines the type */
 } tarnpy_plan;
 
 typedef struct tarnpy_dataset {
     PyObject_HEAD tarnpy_state *state;
-    PyObject *handle; /* a tarnpy_handle */
-    PyObject *names;  /* of the fields as samples have them: a tuple of str */
-    PyObject *plan_items, *finish_items; /* as they were given: tuples */
+    PyObject *handle;                    /* a tarnpy_handle */
+    PyObject *names;                     /* tuple of str: the field names in samples */
+    PyObject *plan_items, *finish_items; /* as given: tuples */
     tarnpy_plan *plans;                  /* one for each name */
     size_t n_names;
-    PyObject *maps;    /* a tuple of callables */
-    PyObject *parts;   /* None, or a function that makes a sample of a source of a mix */
-    PyObject *views;   /* None, or a _Views that says which fields stand for the names */
-    uint64_t epoch;    /* for views */
-    tarn_text key;     /* of the last sample; only used with the GIL held throughout */
-    uint64_t position; /* samples that the last iteration gave out */
+    PyObject *maps;  /* tuple of callables */
+    PyObject *parts; /* None, or a function that makes a sample from a source of a mix */
+    PyObject *views; /* None, or a _Views that chooses the fields for the names */
+    uint64_t epoch;  /* for views */
+    tarn_text key;   /* of the last sample; only used while the GIL is held throughout */
+    uint64_t position; /* number of samples that the last iteration returned */
 } tarnpy_dataset;
 
 /* --- sample.c ----------------------------------------------------------------------- */
 
 /* A sample as users get it, by its number (see tarn_dataset_sequence) in a handle of the
- * dataset: the present one, or that of an earlier epoch. */
+ * dataset: the current one, or that of an earlier epoch. */
 PyObject *tarnpy_sample(tarnpy_dataset *self, PyObject *handle, uint64_t number);
 
-/* What the maps make of a sample, which is taken over. */
+/* Applies the maps to a sample. Takes over sample. */
 PyObject *tarnpy_through_maps(tarnpy_dataset *self, PyObject *sample);
 
-/* The samples from one position on; the type's tp_iter, and with a beginning. */
+/* Iterators over samples: tp_iter of the type, and one with a start position. */
 PyObject *tarnpy_dataset_iter(PyObject *self);
 int tarnpy_add_sample(PyObject *module);
 
@@ -77,8 +77,8 @@ int tarnpy_add_sample(PyObject *module);
 /* "keep", "drop" or "pad". */
 int tarnpy_uneven(tarnpy_state *state, const char *name, tarn_uneven *out);
 
-/* What an order is opened with, from keyword arguments. arrays are what the options point
- * at, by PyMem_Free. */
+/* The options of an order from keyword arguments. The options point at arrays, which
+ * PyMem_Free frees. */
 typedef struct tarnpy_order_args {
     tarn_order_options options;
     void *arrays[4];
@@ -93,7 +93,7 @@ typedef struct tarnpy_views {
     tarn_views *views;
 } tarnpy_views;
 
-/* The fields that stand for the names of a sample. */
+/* Chooses the fields for the names of a sample. */
 int tarnpy_views_choose(PyObject *views, uint64_t epoch, uint64_t sample, uint32_t *out);
 
 /* --- select.c ------------------------------------------------------------------------
@@ -115,7 +115,7 @@ PyObject *tarnpy_handle_resume(PyObject *self, PyObject *text);
 /* --- index.c ------------------------------------------------------------------------ */
 
 PyObject *tarnpy_handle_index(PyObject *self, PyObject *unused);
-/* The rows of the samples with these keys; those that are not there are left out. */
+/* The rows of the samples with these keys; skips missing keys. */
 PyObject *tarnpy_handle_rows(PyObject *self, PyObject *keys);
 
 /* --- filter.c, batch.c ---------------------------------------------------------------*/

@@ -1,5 +1,5 @@
-/* error.c: a tarn_error as a Python exception, and arguments as what the library takes.
- * The exceptions themselves are Python classes, in tarn/errors.py. */
+/* error.c: raises Python exceptions from a tarn_error, and converts arguments. The
+ * exception classes are in tarn/errors.py. */
 #include "tarnpy.h"
 
 #include <limits.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* --- Raising ------------------------------------------------------------------------ */
+/* --- Exceptions --------------------------------------------------------------------- */
 
 static PyObject *error_class(tarnpy_state *state, const char *code, int sys_errno,
                              bool key)
@@ -126,7 +126,8 @@ int tarnpy_path_or_none(PyObject *object, void *out_bytes)
 {
     PyObject **out = out_bytes;
     if (object == Py_None) *out = NULL;
-    /* Without an object, what was made is given back: nothing, if it was None. */
+    /* A NULL object asks to release the result, which is NULL if the argument was
+     * None. */
     if (object == Py_None || (!object && !*out)) return Py_CLEANUP_SUPPORTED;
     return PyUnicode_FSConverter(object, out_bytes);
 }
@@ -141,13 +142,14 @@ int tarnpy_number(PyObject *object, void *out_number)
     if (fits)
         *(uint64_t *)out_number = number;
     else
-        PyErr_Format(PyExc_ValueError, "a number from 0 to 2^64 - 1 is needed, not %R",
+        PyErr_Format(PyExc_ValueError, "expected a number from 0 to 2^64 - 1, not %R",
                      whole);
     Py_DECREF(whole);
     return fits;
 }
 
-/* What cannot be written as UTF-8 was made by tarnpy_text of bytes that are none. */
+/* A str that cannot be encoded as UTF-8 was made by tarnpy_text from bytes that are not
+ * UTF-8. */
 const char *tarnpy_utf8(PyObject *object, PyObject **out_kept)
 {
     Py_ssize_t size;
@@ -161,7 +163,7 @@ const char *tarnpy_utf8(PyObject *object, PyObject **out_kept)
         text = PyBytes_AsString(*out_kept);
     }
     if (!text || strlen(text) == (size_t)size) return text;
-    PyErr_SetString(PyExc_ValueError, "a string with a NUL character");
+    PyErr_SetString(PyExc_ValueError, "string contains a NUL character");
     Py_CLEAR(*out_kept);
     return NULL;
 }
@@ -171,7 +173,7 @@ int tarnpy_strings_get(PyObject *object, tarnpy_strings *out)
     memset(out, 0, sizeof *out);
     if (!object || object == Py_None) return 0;
     if (PyUnicode_Check(object) || PyBytes_Check(object)) {
-        PyErr_SetString(PyExc_TypeError, "a list of strings is expected, not a string");
+        PyErr_SetString(PyExc_TypeError, "expected a list of strings, not a string");
         return -1;
     }
     out->sequence = PySequence_List(object);
@@ -248,9 +250,9 @@ static int indices_of_array(const Py_buffer *buffer, const tarn_array *array,
 {
     if (array->ndim != 1 || (array->dtype.kind != 'i' && array->dtype.kind != 'u') ||
         array->dtype.order == '>') {
-        PyErr_SetString(PyExc_TypeError,
-                        "indices are a list of ints or an array of integers with one "
-                        "dimension");
+        PyErr_SetString(
+            PyExc_TypeError,
+            "indices must be a list of ints or a one-dimensional array of integers");
         return -1;
     }
     *out_count = array->shape[0];

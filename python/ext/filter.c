@@ -1,4 +1,4 @@
-/* filter.c: what a _Handle can be asked: keys, filters, what there is, mixes. */
+/* filter.c: the methods of _Handle: keys, filters, information, mixes. */
 #include "dataset.h"
 
 #include <stdlib.h>
@@ -14,7 +14,7 @@ static tarnpy_state *state_of(PyObject *self)
     return ((tarnpy_handle *)self)->state;
 }
 
-/* --- What it is -------------------------------------------------------------------- */
+/* --- Information ------------------------------------------------------------------- */
 
 static PyObject *info(PyObject *self, PyObject *unused)
 {
@@ -212,11 +212,11 @@ static int condition_kind(tarnpy_state *state, const char *kind, tarn_condition 
         c->kind = (tarn_condition_kind)i;
         return 0;
     }
-    tarnpy_usage(state, "there is no filter \"%s\"", kind);
+    tarnpy_usage(state, "\"%s\" is not a filter", kind);
     return -1;
 }
 
-/* The condition's name is text, or of a JSON list a path. */
+/* The name of a condition is a string, or for a JSON list a path. */
 static PyObject *filter(PyObject *self, PyObject *args)
 {
     const char *kind;
@@ -252,7 +252,7 @@ static PyObject *filter(PyObject *self, PyObject *args)
 
 /* --- One number for each sample ---------------------------------------------------- */
 
-/* 8-byte numbers, by malloc, as a NumPy array that owns them. */
+/* 8-byte numbers, allocated by malloc, as a NumPy array that owns them. */
 static PyObject *numbers_array(tarnpy_state *state, void *numbers, char kind,
                                uint64_t count)
 {

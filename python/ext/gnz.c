@@ -1,6 +1,6 @@
-/* gnz.c: array files, read. A file object is the handle itself: arrays that look into it
- * reference it, so that closing is nothing but letting go of it, and no array ever points
- * to nowhere. */
+/* gnz.c: reads array files. The file object is the handle itself: arrays that point into
+ * it keep a reference to it. Closing only drops a reference, so no array ever points to
+ * freed memory. */
 #include "filespy.h"
 
 #include <string.h>
@@ -9,8 +9,8 @@ typedef struct gnz_file {
     PyObject_HEAD tarn_gnz *gnz;
 } gnz_file;
 
-/* The values of one array; the buffer protocol gives them as bytes in the order of the
- * file. NumPy calls flush on what a memmap was made of. */
+/* The values of one array. The buffer protocol exports them as bytes in the order of the
+ * file. NumPy calls flush on the object that a memmap was made from. */
 typedef struct gnz_view {
     PyObject_HEAD tarn_gnz_view view;
     gnz_file *file;
@@ -34,7 +34,7 @@ static void view_dealloc(PyObject *self)
 
 static int view_getbuffer(PyObject *self, Py_buffer *out, int flags)
 {
-    static char nothing; /* so that an empty array, too, has an address */
+    static char nothing; /* so that an empty array has an address, too */
     gnz_view *v = (gnz_view *)self;
     uint64_t bytes = tarn_array_bytes(&v->view.array);
     void *data = bytes ? v->view.array.data : &nothing;
@@ -55,7 +55,7 @@ static PyObject *view_flush(PyObject *self, PyObject *unused)
 
 static PyMethodDef view_methods[] = {
     {"flush", view_flush, METH_NOARGS,
-     "Wait until what was written in mode r+ is on the disk."},
+     "Waits until the data written in mode r+ is on the disk."},
     {NULL, NULL, 0, NULL}};
 
 static PyType_Slot view_slots[] = {{Py_tp_dealloc, view_dealloc},
@@ -74,7 +74,7 @@ static bool mode_named(const char *name, tarn_gnz_mode *out)
         *out = (tarn_gnz_mode)i;
         return true;
     }
-    PyErr_Format(PyExc_ValueError, "mode is 'r', 'r+' or 'c', not '%s'", name);
+    PyErr_Format(PyExc_ValueError, "mode must be 'r', 'r+' or 'c', not '%s'", name);
     return false;
 }
 
@@ -115,7 +115,7 @@ static PyObject *file_array(PyObject *self, PyObject *args)
     return array;
 }
 
-/* --- What is in the file ----------------------------------------------------------- */
+/* --- Contents ---------------------------------------------------------------------- */
 
 static PyObject *entry_tuple(const tarn_gnz_array *info)
 {
@@ -249,13 +249,14 @@ static PyMethodDef file_methods[] = {
     {"view", file_view, METH_VARARGS, "view(number, mode): the values as bytes"},
     {"array", file_array, METH_VARARGS, "array(number, mode): a NumPy array"},
     {"entries", file_entries, METH_NOARGS,
-     "(name, dtype, shape, offset, bytes, order, reserved, checksum, is_field) of "
-     "each array"},
+     "(name, dtype, shape, offset, bytes, order, reserved, checksum, is_field) of each "
+     "array"},
     {"metadata", file_metadata, METH_NOARGS, "the metadata as JSON"},
-    {"sizes", file_sizes, METH_NOARGS, "(of the header, room for it, of the file)"},
+    {"sizes", file_sizes, METH_NOARGS,
+     "(size of the header, space for the header, size of the file)"},
     {"find", file_find, METH_O, "the number of an array"},
     {"read_into", file_read_into, METH_VARARGS,
-     "read_into(number, first, rows, buffer): rows, copied without a map"},
+     "read_into(number, first, rows, buffer): copies rows without a map"},
     {"advise", file_advise, METH_VARARGS, "advise(number, first, rows, advice)"},
     {"stats", file_stats, METH_O,
      "(count, nans, infinities, min, max, mean, low, high, bins) of an array"},

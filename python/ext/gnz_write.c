@@ -1,18 +1,19 @@
-/* gnz_write.c: array files, written. Values given to add are borrowed by the library
- * until the layout is fixed, so their buffers are held until then. fill and append may
- * run in several threads; all else wants the writer for itself, which is checked here. */
+/* gnz_write.c: writes array files. The library borrows the values given to add until the
+ * layout is fixed, so their buffers are held until then. fill and append may run in
+ * several threads; all other calls need exclusive use of the writer, which is checked
+ * here. */
 #include "filespy.h"
 
 #include <string.h>
 #include <unistd.h>
 
 typedef struct gnz_writer {
-    PyObject_HEAD tarn_gnz_writer *writer; /* NULL once it is finished or abandoned */
+    PyObject_HEAD tarn_gnz_writer *writer; /* NULL after finish or abandon */
     Py_buffer *held;
     size_t n_held;
-    size_t filling; /* calls of fill and append under way */
-    bool alone;     /* a call that wants the writer for itself is under way */
-    pid_t pid;      /* whose file it is: a child leaves it alone */
+    size_t filling; /* running calls of fill and append */
+    bool alone;     /* a call that needs exclusive use is running */
+    pid_t pid;      /* the process that created it; a forked child must not use it */
 } gnz_writer;
 
 static tarnpy_state *state_of(void *self)
@@ -23,7 +24,7 @@ static tarnpy_state *state_of(void *self)
 static bool usable(gnz_writer *w, bool alone)
 {
     if (!w->writer)
-        tarnpy_usage(state_of(w), "the writer is finished; nothing can be added to it");
+        tarnpy_usage(state_of(w), "the writer is finished; nothing can be added");
     else if (tarnpy_is_own(w->pid) && (w->alone || (alone && w->filling)))
         tarnpy_usage(state_of(w), "another thread is using the writer");
     return !PyErr_Occurred();
@@ -76,8 +77,8 @@ static bool hold(gnz_writer *w, const Py_buffer *buffer)
     return true;
 }
 
-/* The values of an argument, if the writer is usable still: an argument may be of
- * anybody's class, whose code may have ended it meanwhile. */
+/* Gets the values of an argument if the writer is still usable afterwards: the argument
+ * may run any Python code, which may have finished the writer. */
 static bool values_get(gnz_writer *w, bool alone, PyObject *values, Py_buffer *buffer,
                        tarn_array *array)
 {
@@ -113,7 +114,7 @@ static int numbers(PyObject *tuple, uint64_t *out, unsigned room)
     PyObject *list = PySequence_Tuple(tuple);
     Py_ssize_t count = list ? PyTuple_Size(list) : -1;
     if (count > (Py_ssize_t)room) {
-        PyErr_Format(PyExc_ValueError, "%zd dimensions; at most %u", count, room);
+        PyErr_Format(PyExc_ValueError, "%zd dimensions; the limit is %u", count, room);
         count = -1;
     }
     for (Py_ssize_t i = 0; i < count; i++) {
@@ -122,7 +123,7 @@ static int numbers(PyObject *tuple, uint64_t *out, unsigned room)
         Py_XDECREF(number);
         if (!PyErr_Occurred()) continue;
         if (PyErr_ExceptionMatches(PyExc_OverflowError))
-            PyErr_SetString(PyExc_ValueError, "a number below zero or over 64 bits");
+            PyErr_SetString(PyExc_ValueError, "expected a number from 0 to 2^64 - 1");
         count = -1;
     }
     Py_XDECREF(list);
@@ -141,7 +142,7 @@ static PyObject *writer_reserve(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "ssOK", &name, &type, &sizes, &reserved) ||
         !type_named(w, type, &dtype))
         return NULL;
-    int ndim = numbers(sizes, shape, TARN_MAX_DIMS); /* anybody's code may run here */
+    int ndim = numbers(sizes, shape, TARN_MAX_DIMS); /* may run any Python code */
     if (ndim < 0 || !usable(w, true)) return NULL;
     if (tarn_gnz_writer_reserve(w->writer, name, dtype, (unsigned)ndim, shape, reserved,
                                 &err) != TARN_OK)
@@ -162,7 +163,7 @@ static PyObject *writer_begin(PyObject *self, PyObject *unused)
     return answer(w, status, &err);
 }
 
-/* --- Values, and the end ----------------------------------------------------------- */
+/* --- Values and closing ------------------------------------------------------------ */
 
 static PyObject *writer_fill(PyObject *self, PyObject *args)
 {
@@ -206,7 +207,7 @@ static PyObject *writer_abandon(PyObject *self, PyObject *unused)
     if (!w->writer) Py_RETURN_NONE;
     if (w->pid == getpid() && !usable(w, true)) return NULL;
     tarn_gnz_writer *writer = w->writer;
-    w->writer = NULL; /* before other threads may come */
+    w->writer = NULL; /* before other threads can run */
     Py_BEGIN_ALLOW_THREADS;
     if (w->pid == getpid()) tarn_gnz_writer_abandon(writer);
     Py_END_ALLOW_THREADS;
@@ -226,10 +227,11 @@ static PyMethodDef writer_methods[] = {
     {"metadata", writer_metadata, METH_VARARGS, "metadata(json)"},
     {"add", writer_add, METH_VARARGS, "add(name, values, dtype or None)"},
     {"reserve", writer_reserve, METH_VARARGS, "reserve(name, dtype, shape, rows)"},
-    {"begin", writer_begin, METH_NOARGS, "fix the layout, write what was added"},
+    {"begin", writer_begin, METH_NOARGS,
+     "begin(): fixes the layout, writes the arrays that were added"},
     {"fill", writer_fill, METH_VARARGS, "fill(name, start or None, values)"},
     {"finish", writer_finish, METH_NOARGS, "publish"},
-    {"abandon", writer_abandon, METH_NOARGS, "leave nothing"},
+    {"abandon", writer_abandon, METH_NOARGS, "abandon(): discards the file"},
     {NULL, NULL, 0, NULL}};
 
 static PyType_Slot writer_slots[] = {

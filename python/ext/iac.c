@@ -1,6 +1,6 @@
-/* iac.c: packs, read. A Pack opens its file at the first use and again after close, as
- * the readers of iatro-base-iac do; the open file is a handle that views and tables
- * share, so that they stay good after close. */
+/* iac.c: reads record packs. Pack objects open their file at the first use and again
+ * after close, like the readers of iatro-base-iac. The open file is a handle that views
+ * and tables share, so that they stay valid after close. */
 #include "filespy.h"
 
 #include <stdlib.h>
@@ -12,7 +12,8 @@ typedef struct pack {
     bool check, no_map;
 } pack;
 
-/* Payloads smaller than this are copied with the GIL held: giving it up costs more. */
+/* Payloads smaller than this are copied with the GIL held: releasing it would cost
+ * more. */
 enum { SMALL = 32 << 10 };
 
 static tarnpy_state *state_of(void *self)
@@ -61,7 +62,7 @@ static tarnpy_pack_handle *handle_new(pack *self)
     return h;
 }
 
-/* Two threads may open at the same time; the one that comes second gives its own up. */
+/* Two threads may open the file at the same time; the second one discards its handle. */
 static bool ensure(pack *self)
 {
     if (self->handle) return true;
@@ -86,25 +87,25 @@ tarnpy_pack_handle *tarnpy_pack_handle_of(PyObject *self)
 
 /* --- Arguments --------------------------------------------------------------------- */
 
-/* The one argument of a call, by its place or its name; borrowed. */
+/* The single argument of a call, given by position or by name; borrowed. */
 static PyObject *single(PyObject *const *args, Py_ssize_t count, PyObject *names,
                         const char *name)
 {
     Py_ssize_t named = names ? PyTuple_Size(names) : 0;
     if (count + named != 1) {
-        PyErr_Format(PyExc_TypeError, "one argument is expected (%s), not %zd", name,
+        PyErr_Format(PyExc_TypeError, "expected one argument (%s), not %zd", name,
                      count + named);
         return NULL;
     }
     if (named && PyUnicode_CompareWithASCIIString(PyTuple_GetItem(names, 0), name) != 0) {
-        PyErr_Format(PyExc_TypeError, "there is no argument %R, only %s",
+        PyErr_Format(PyExc_TypeError, "unexpected argument %R; the only argument is %s",
                      PyTuple_GetItem(names, 0), name);
         return NULL;
     }
     return args[0];
 }
 
-/* A method with one argument that may be given by its name. */
+/* A method with one argument that may be given by name. */
 #define ONE_ARGUMENT(function, argument)                                                 \
     static PyObject *function##_call(PyObject *self, PyObject *const *args,              \
                                      Py_ssize_t count, PyObject *names)                  \
@@ -120,7 +121,7 @@ static PyObject *single(PyObject *const *args, Py_ssize_t count, PyObject *names
 
 static int no_such_row(const tarnpy_pack_handle *handle, PyObject *number)
 {
-    PyErr_Format(PyExc_IndexError, "no record %S; the pack has %llu", number,
+    PyErr_Format(PyExc_IndexError, "no record %S; the file has %llu records", number,
                  (unsigned long long)handle->rows);
     return -1;
 }
@@ -250,7 +251,7 @@ ONE_ARGUMENT(pack_locate, row)
 
 /* --- Several payloads -------------------------------------------------------------- */
 
-/* Calls one of iac_many.c with the handle. */
+/* Calls a function of iac_many.c with the handle. */
 static PyObject *with_rows(PyObject *self, PyObject *rows,
                            PyObject *(*read)(tarnpy_pack_handle *, PyObject *))
 {
@@ -293,8 +294,8 @@ static PyObject *pack_span(PyObject *self, PyObject *args)
     tarnpy_pack_handle *h = tarnpy_pack_handle_of(self);
     if (!h) return NULL;
     if (offset < 0 || length < 0) {
-        tarnpy_usage(h->state, "%lld bytes at %lld are outside the data segment", length,
-                     offset);
+        tarnpy_usage(h->state, "%lld bytes at offset %lld are outside the data segment",
+                     length, offset);
     } else {
         TARNPY_UNLOCKED(status, tarn_iac_view_span(h->pack, (uint64_t)offset,
                                                    (uint64_t)length, &view, &err));
@@ -304,7 +305,7 @@ static PyObject *pack_span(PyObject *self, PyObject *args)
     return bytes;
 }
 
-/* --- About the pack ---------------------------------------------------------------- */
+/* --- Information ------------------------------------------------------------------- */
 
 static PyObject *pack_info(PyObject *self, PyObject *unused)
 {
@@ -390,7 +391,7 @@ static Py_ssize_t pack_length(PyObject *self)
     return ensure(p) ? (Py_ssize_t)p->handle->rows : -1;
 }
 
-/* --- Life -------------------------------------------------------------------------- */
+/* --- Lifetime ---------------------------------------------------------------------- */
 
 static int pack_init(PyObject *self, PyObject *args, PyObject *named)
 {
@@ -436,43 +437,47 @@ static void pack_dealloc(PyObject *self)
 
 static PyMethodDef pack_methods[] = {
     {"read_payload", CALL(pack_read_payload), ONE,
-     "read_payload(row)\n--\n\nThe bytes of one record; negative rows count from the "
-     "end."},
+     "read_payload(row)\n--\n\nReturns the bytes of one record. Negative rows count from "
+     "the end."},
     {"read_payloads", CALL(pack_read_payloads), ONE,
-     "read_payloads(rows)\n--\n\nThe bytes of several records, in the order asked for."},
+     "read_payloads(rows)\n--\n\nReturns the bytes of several records, in the order of "
+     "rows."},
     {"read_payload_views", CALL(pack_views), ONE,
-     "read_payload_views(rows)\n--\n\nSeveral records as memoryviews into the file, "
-     "which stay good after close."},
+     "read_payload_views(rows)\n--\n\nReturns several records as memoryviews into the "
+     "file, which stay valid after close."},
     {"view", CALL(pack_view), ONE,
-     "view(row)\n--\n\nOne record as a memoryview into the file, without a copy."},
+     "view(row)\n--\n\nReturns one record as a memoryview into the file, without a "
+     "copy."},
     {"decode", CALL(pack_decode), ONE,
-     "decode(row)\n--\n\nOne record with the header's codec undone."},
+     "decode(row)\n--\n\nReturns one record, decoded with the codec of the header."},
     {"locate", CALL(pack_locate), ONE,
-     "locate(row)\n--\n\n(offset, length, crc32 or None) of a record in the data "
+     "locate(row)\n--\n\nReturns (offset, length, crc32 or None) of a record in the data "
      "segment."},
     {"_batch", pack_read_batch, METH_O, "(data, offsets) of several records"},
     {"_span", pack_span, METH_VARARGS, "_span(offset, length): bytes"},
     {"_info", pack_info, METH_NOARGS, "a dict"},
-    {"_header_text", pack_header_text, METH_NOARGS, "the header's JSON"},
+    {"_header_text", pack_header_text, METH_NOARGS, "the JSON of the header"},
     {"_find", pack_find, METH_VARARGS, "_find(column, value, from, last): row"},
     {"_table", pack_table, METH_VARARGS, "_table(0 slides, 1 index)"},
     {"_open", pack_open, METH_NOARGS, "open now"},
     {"close", pack_close, METH_NOARGS,
-     "close()\n--\n\nLet go of the file. Views and tables stay good; the next use opens "
-     "it again."},
+     "close()\n--\n\nCloses the file. Views and tables stay valid; the next use opens "
+     "the "
+     "file again."},
     {NULL, NULL, 0, NULL}};
 
 static PyGetSetDef pack_attributes[] = {
-    {"opened", pack_opened, NULL, "Whether the file is open at the moment.", NULL},
+    {"opened", pack_opened, NULL, "Whether the file is currently open.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 
-static PyType_Slot pack_slots[] = {{Py_tp_dealloc, pack_dealloc},
-                                   {Py_tp_init, pack_init},
-                                   {Py_tp_methods, pack_methods},
-                                   {Py_tp_getset, pack_attributes},
-                                   {Py_sq_length, pack_length},
-                                   {Py_tp_doc, (void *)"A pack: records and two tables."},
-                                   {0, NULL}};
+static PyType_Slot pack_slots[] = {
+    {Py_tp_dealloc, pack_dealloc},
+    {Py_tp_init, pack_init},
+    {Py_tp_methods, pack_methods},
+    {Py_tp_getset, pack_attributes},
+    {Py_sq_length, pack_length},
+    {Py_tp_doc, (void *)"A record pack: records and two tables."},
+    {0, NULL}};
 static PyType_Spec pack_spec = {"tarn._tarn.Pack", sizeof(pack), 0,
                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, pack_slots};
 

@@ -1,4 +1,4 @@
-/* iac_codec.c: single payloads encoded and decoded, without the GIL. */
+/* iac_codec.c: encodes and decodes single payloads without the GIL. */
 #include "filespy.h"
 
 static PyObject *taken(PyObject *module, tarn_status status, tarn_view *view,

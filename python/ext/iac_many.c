@@ -1,4 +1,5 @@
-/* iac_many.c: several payloads in one call: as views, bytes objects, or one buffer. */
+/* iac_many.c: reads several payloads in one call: as views, bytes objects, or one
+ * buffer. */
 #include "filespy.h"
 
 #include <string.h>
@@ -10,7 +11,7 @@ typedef struct rows {
     size_t count;
 } rows;
 
-/* Any iterable of ints, or an array of them. */
+/* Row numbers from any iterable or array of ints. */
 static bool rows_get(const tarnpy_pack_handle *h, PyObject *object, rows *out)
 {
     PyObject *given =
@@ -29,7 +30,7 @@ static tarn_status take_views(const tarnpy_pack_handle *h, const rows *wanted,
     return TARN_OK;
 }
 
-/* bytes objects of the right sizes, not filled yet, whose memory is in places. */
+/* Uninitialized bytes objects of the right sizes; places has their memory. */
 static PyObject *empty_payloads(const tarn_view *views, size_t count, char **places)
 {
     PyObject *list = PyList_New((Py_ssize_t)count);
@@ -41,7 +42,7 @@ static PyObject *empty_payloads(const tarn_view *views, size_t count, char **pla
     return list;
 }
 
-/* Records are far apart: the beginnings of some are asked for ahead. */
+/* Records are far apart, so the beginnings of some are prefetched. */
 static void copy_views(const tarn_view *views, size_t count, char **places)
 {
     enum { AHEAD = 6, LINE = 64, LINES = 4 };
@@ -123,7 +124,7 @@ static PyObject *read_batch(const tarnpy_pack_handle *h, const rows *wanted)
     return NULL;
 }
 
-/* --- What iac.c calls -------------------------------------------------------------- */
+/* --- Functions for iac.c ----------------------------------------------------------- */
 
 PyObject *tarnpy_pack_views(tarnpy_pack_handle *h, PyObject *object)
 {

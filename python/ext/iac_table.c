@@ -1,6 +1,6 @@
-/* iac_table.c: tables in and out by the Arrow PyCapsule interface. Nothing is copied on
- * the way out: the arrays point into the file's map and keep it, whatever becomes of the
- * pack and of Python's objects. */
+/* iac_table.c: imports and exports tables through the Arrow PyCapsule interface. Exports
+ * copy nothing: the arrays point into the map of the file and keep it alive, even after
+ * the file and all Python objects are closed. */
 #include "filespy.h"
 
 #include <errno.h>
@@ -18,8 +18,8 @@ typedef struct table {
 
 /* --- Capsules ---------------------------------------------------------------------- */
 
-/* A consumer moves the struct out and leaves release NULL; else it ends with the capsule.
- */
+/* A consumer moves the struct out and sets release to NULL; otherwise the capsule frees
+ * it. */
 static void free_stream(PyObject *capsule)
 {
     struct ArrowArrayStream *s = PyCapsule_GetPointer(capsule, STREAM);
@@ -51,7 +51,7 @@ static PyObject *capsule_of(size_t size, const char *name, PyCapsule_Destructor 
     return capsule;
 }
 
-/* --- Out --------------------------------------------------------------------------- */
+/* --- Export ------------------------------------------------------------------------ */
 
 static int export_stream(table *t, struct ArrowArrayStream *out)
 {
@@ -64,8 +64,7 @@ static int export_stream(table *t, struct ArrowArrayStream *out)
     return -1;
 }
 
-/* The schema asked for is a wish that the interface allows to ignore; casting is for who
- * consumes. */
+/* The interface allows to ignore the requested schema; the consumer can cast. */
 static PyObject *table_stream(PyObject *self, PyObject *args, PyObject *named)
 {
     static char *names[] = {(char *)"requested_schema", NULL};
@@ -108,7 +107,7 @@ static PyObject *table_schema(PyObject *self, PyObject *unused)
     return capsule;
 }
 
-/* The batch of a number, or NULL with IndexError. */
+/* The batch with a number, or NULL with IndexError. */
 static PyObject *array_of(struct ArrowArrayStream *s, Py_ssize_t number)
 {
     void *memory;
@@ -143,7 +142,7 @@ static PyObject *table_batch(PyObject *self, PyObject *argument)
     return NULL;
 }
 
-/* Rows of each batch. */
+/* The number of rows of each batch. */
 static PyObject *table_batches(PyObject *self, PyObject *unused)
 {
     struct ArrowArrayStream s;
@@ -226,7 +225,7 @@ static tarn_status column_text(table *t, size_t column, uint64_t first, uint64_t
     return text_add(out, "]", 1) ? TARN_OK : no_memory(err);
 }
 
-/* Values of a column as one JSON list, so that Python parses once. */
+/* The values of a column as one JSON list, so that Python parses only once. */
 static PyObject *table_values(PyObject *self, PyObject *args)
 {
     table *t = (table *)self;
@@ -253,7 +252,7 @@ static void table_dealloc(PyObject *self)
 static PyMethodDef table_methods[] = {
     {"__arrow_c_stream__", (PyCFunction)(void (*)(void))table_stream,
      METH_VARARGS | METH_KEYWORDS, "The table as an Arrow C stream."},
-    {"__arrow_c_schema__", table_schema, METH_NOARGS, "The table's Arrow C schema."},
+    {"__arrow_c_schema__", table_schema, METH_NOARGS, "The Arrow C schema of the table."},
     {"_batch", table_batch, METH_O, "_batch(number): (schema, array)"},
     {"_batches", table_batches, METH_NOARGS, "rows of each batch"},
     {"_columns", table_columns, METH_NOARGS, "[(name, type)]"},
@@ -275,7 +274,7 @@ PyObject *tarnpy_pack_table(tarnpy_pack_handle *handle, tarn_iac_table which)
     return (PyObject *)t;
 }
 
-/* --- In ---------------------------------------------------------------------------- */
+/* --- Import ------------------------------------------------------------------------ */
 
 /* One array as a stream of one batch. */
 typedef struct single {
@@ -302,7 +301,7 @@ static int single_next(struct ArrowArrayStream *s, struct ArrowArray *out)
 
 static const char *single_error(struct ArrowArrayStream *s)
 {
-    return "the schema was asked for twice";
+    return "the schema was requested twice";
 }
 
 static void single_release(struct ArrowArrayStream *s)
@@ -339,7 +338,7 @@ static int take_stream(PyObject *capsule, struct ArrowArrayStream *out)
     struct ArrowArrayStream *s = PyCapsule_GetPointer(capsule, STREAM);
     if (!s) return -1;
     if (!s->release) {
-        PyErr_SetString(PyExc_ValueError, "the Arrow stream was used before");
+        PyErr_SetString(PyExc_ValueError, "the Arrow stream was already consumed");
         return -1;
     }
     *out = *s;
@@ -360,8 +359,7 @@ int tarnpy_stream_from(PyObject *object, struct ArrowArrayStream *out)
         if (!given) {
             if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return -1;
             PyErr_Format(PyExc_TypeError,
-                         "an Arrow table (pyarrow, polars, pandas, ...) is expected, not "
-                         "%R",
+                         "expected an Arrow table (pyarrow, polars, pandas, ...), not %R",
                          (PyObject *)Py_TYPE(object));
             return -1;
         }

@@ -1,11 +1,11 @@
-/* iac_write.c: packs, written, and what is done to whole packs. Tables come as anything
- * that the Arrow PyCapsule interface knows; the library consumes them. */
+/* iac_write.c: writes, verifies and rewrites IAC files. Tables are any objects with the
+ * Arrow PyCapsule interface; the library consumes them. */
 #include "filespy.h"
 
 #include <string.h>
 #include <unistd.h>
 
-/* --- What all builders take -------------------------------------------------------- */
+/* --- Arguments of all builders ----------------------------------------------------- */
 
 /* path, the header as JSON or None, slides, index, and
  * (version, codec, level, encoded, overwrite, sync). */
@@ -32,7 +32,8 @@ static bool parse_options(PyObject *tuple, tarn_iac_write_options *o)
     o->encoded = encoded;
     o->overwrite = overwrite;
     o->no_sync = !sync;
-    o->in_order = true; /* json.dumps has sorted keys that are numbers as numbers */
+    o->in_order = true; /* json.dumps has already sorted the keys; the library would sort
+                           number keys as text */
     return true;
 }
 
@@ -61,9 +62,9 @@ static PyObject *answer(PyObject *module, tarn_status status, const tarn_error *
 /* --- Payload by payload ------------------------------------------------------------ */
 
 typedef struct pack_writer {
-    PyObject_HEAD tarn_iac_writer *writer; /* NULL once it is finished or abandoned */
+    PyObject_HEAD tarn_iac_writer *writer; /* NULL after finish or abandon */
     bool busy;
-    pid_t pid; /* whose file it is: a child leaves it alone */
+    pid_t pid; /* the process that created it; a forked child must not use it */
 } pack_writer;
 
 static tarnpy_state *state_of(void *self)
@@ -74,7 +75,7 @@ static tarnpy_state *state_of(void *self)
 static bool usable(pack_writer *w)
 {
     if (!w->writer)
-        tarnpy_usage(state_of(w), "the writer is finished; nothing can be added to it");
+        tarnpy_usage(state_of(w), "the writer is finished; nothing can be added");
     else if (tarnpy_is_own(w->pid) && w->busy)
         tarnpy_usage(state_of(w), "another thread is using the writer");
     return !PyErr_Occurred();
@@ -132,7 +133,7 @@ static void writer_dealloc(PyObject *self)
 static PyMethodDef writer_methods[] = {
     {"add", writer_add, METH_O, "add(payload)"},
     {"finish", writer_finish, METH_NOARGS, "publish"},
-    {"abandon", writer_abandon, METH_NOARGS, "leave nothing"},
+    {"abandon", writer_abandon, METH_NOARGS, "abandon(): discards the file"},
     {NULL, NULL, 0, NULL}};
 
 static PyType_Slot writer_slots[] = {
@@ -167,7 +168,7 @@ static PyObject *iac_write(PyObject *module, PyObject *args)
 
 typedef struct payloads {
     Py_buffer *buffers;
-    size_t count; /* of buffers that are held */
+    size_t count; /* number of buffers held */
 } payloads;
 
 static void payloads_free(payloads *p)
@@ -223,9 +224,9 @@ static PyObject *iac_build(PyObject *module, PyObject *args)
     return good ? answer(module, status, &err) : NULL;
 }
 
-/* --- A data segment of the caller's ------------------------------------------------ */
+/* --- Data segments with a caller's layout ------------------------------------------ */
 
-/* Bytes, or all bytes of a file, of which there must be exactly length. */
+/* Writes bytes, or a whole file, which must have exactly length bytes. */
 static tarn_status add_segment(tarn_iac_writer *w, const Py_buffer *data,
                                const char *path, uint64_t *size, tarn_error *err)
 {
@@ -257,7 +258,7 @@ static PyObject *build_segment(PyObject *module, PyObject *about, const Py_buffe
     target_reset(&t);
     if (status != TARN_OK || size == length) return answer(module, status, &err);
     return tarnpy_usage(tarnpy_module_state(module),
-                        "%s: the data segment's file has %llu bytes, not %llu", path,
+                        "%s: the file of the data segment has %llu bytes, not %llu", path,
                         (unsigned long long)size, (unsigned long long)length);
 }
 
@@ -283,7 +284,7 @@ static PyObject *iac_build_segment_file(PyObject *module, PyObject *args)
     return done;
 }
 
-/* --- Whole packs ------------------------------------------------------------------- */
+/* --- Whole IAC files --------------------------------------------------------------- */
 
 typedef struct verification {
     const char *name;
@@ -341,22 +342,24 @@ static PyObject *iac_rewrite(PyObject *module, PyObject *args)
     return good ? answer(module, status, &err) : NULL;
 }
 
-/* --- Tables of lists --------------------------------------------------------------- */
+/* --- Tables from lists ------------------------------------------------------------- */
 
 static tarn_status put_cell(tarn_iac_rows *rows, size_t column, PyObject *value,
                             tarn_error *err)
 {
     Py_ssize_t size;
-    tarn_iac_cell cell = {.kind = TARN_IAC_INTEGER};
+    tarn_iac_cell cell;
     if (value == Py_None) return tarn_iac_rows_add(rows, column, NULL, err);
     if (PyUnicode_Check(value)) {
         cell.kind = TARN_IAC_TEXT;
         cell.text = PyUnicode_AsUTF8AndSize(value, &size);
+        if (!cell.text) return TARN_ERR_USAGE;
         cell.size = (size_t)size;
     } else {
+        cell.kind = TARN_IAC_INTEGER;
         cell.integer = PyLong_AsLongLong(value);
+        if (cell.integer == -1 && PyErr_Occurred()) return TARN_ERR_USAGE;
     }
-    if (PyErr_Occurred()) return TARN_ERR_USAGE;
     return tarn_iac_rows_add(rows, column, &cell, err);
 }
 

@@ -1,9 +1,9 @@
-/* image.c: small pictures of images (tarn/image.h), for notebooks. */
+/* image.c: thumbnails of images (tarn/image.h) for notebooks. */
 #include "tarnpy.h"
 
 #include <stdlib.h>
 
-/* The largest size of the same shape that fits into a square. */
+/* The largest size with the same aspect ratio that fits into a square. */
 static void fit(const tarn_image_info *info, unsigned side, uint32_t *width,
                 uint32_t *height)
 {
@@ -51,8 +51,8 @@ static tarn_status thumbnail_of(const void *data, size_t size, unsigned side,
     return status;
 }
 
-PyDoc_STRVAR(thumbnail_doc, "thumbnail(data, side)\n--\n\nAn image made to fit into a "
-                            "square, as the bytes of a JPEG.");
+PyDoc_STRVAR(thumbnail_doc, "thumbnail(data, side)\n--\n\nScales an image to fit into a "
+                            "square and returns it as JPEG bytes.");
 
 static PyObject *thumbnail(PyObject *module, PyObject *args)
 {

@@ -1,5 +1,5 @@
-/* index.c: indexes (_Index), and the rows that the samples of a handle have in them. This
- * is what the row arrays of tarn.itar are made of; samples are read through dataset.c. */
+/* index.c: indexes (_Index), and the index rows of the samples of a handle. tarn.itar
+ * builds its row arrays from them; samples are read through dataset.c. */
 #include "dataset.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 typedef struct index_object {
     PyObject_HEAD tarnpy_state *state;
     const tarn_index *index;
-    tarn_index *owned; /* the same, or NULL if owner has it */
+    tarn_index *owned; /* the same, or NULL if owner owns it */
     PyObject *owner;
 } index_object;
 
@@ -72,31 +72,32 @@ static PyObject *index_crashes(PyObject *self, PyObject *unused)
     return index_names(self, 1, tarn_index_collision);
 }
 
-static unsigned char *put(unsigned char *at, uint64_t value, int bytes)
+static unsigned char *put_number(unsigned char *at, uint64_t value, int bytes)
 {
     for (int i = 0; i < bytes; i++)
         *at++ = (unsigned char)(value >> (8 * i));
     return at;
 }
 
-/* As docs/formats/taridx.md has them. */
+/* The row format is in docs/formats/taridx.md. */
 static tarn_status pack_rows(const tarn_index *index, uint64_t count, unsigned char *out,
                              tarn_error *err)
 {
     tarn_row row;
     for (uint64_t i = 0; i < count; i++) {
         TARN_TRY(tarn_index_row(index, i, &row, err));
-        out = put(out, row.shard, 2);
-        out = put(out, row.offset, 8);
-        out = put(out, row.size, 8);
-        out = put(out, row.field, 2);
-        out = put(out, row.collision, 4);
-        out = put(out, row.keyhash, 8);
+        out = put_number(out, row.shard, 2);
+        out = put_number(out, row.offset, 8);
+        out = put_number(out, row.size, 8);
+        out = put_number(out, row.field, 2);
+        out = put_number(out, row.collision, 4);
+        out = put_number(out, row.keyhash, 8);
     }
     return TARN_OK;
 }
 
-PyDoc_STRVAR(rows_doc, "rows()\n--\n\nAll rows, 32 bytes each, as the file has them.");
+PyDoc_STRVAR(rows_doc,
+             "rows()\n--\n\nReturns all rows, 32 bytes each, as stored in the file.");
 
 static PyObject *index_rows(PyObject *object, PyObject *unused)
 {
@@ -114,7 +115,7 @@ static PyObject *index_rows(PyObject *object, PyObject *unused)
     return tarnpy_raise(self->state, &err);
 }
 
-PyDoc_STRVAR(save_doc, "save(path)\n--\n\nWrites index and sums of what was built.");
+PyDoc_STRVAR(save_doc, "save(path)\n--\n\nWrites the index that was built and its sums.");
 
 static PyObject *index_save(PyObject *object, PyObject *args)
 {
@@ -131,10 +132,12 @@ static PyObject *index_save(PyObject *object, PyObject *args)
 }
 
 static PyMethodDef index_methods[] = {
-    {"info", index_info, METH_NOARGS, "info()\n--\n\nCounts, as a dict."},
-    {"fields", index_fields, METH_NOARGS, "fields()\n--\n\nFields, by their numbers."},
+    {"info", index_info, METH_NOARGS, "info()\n--\n\nReturns counts as a dict."},
+    {"fields", index_fields, METH_NOARGS,
+     "fields()\n--\n\nReturns the fields in the order of their numbers."},
     {"crashes", index_crashes, METH_NOARGS,
-     "crashes()\n--\n\nKeys whose hash another key had before, from number 1 on."},
+     "crashes()\n--\n\nReturns the keys whose hash an earlier key has, from number 1 "
+     "on."},
     {"rows", index_rows, METH_NOARGS, rows_doc},
     {"save", index_save, METH_VARARGS, save_doc},
     {NULL, NULL, 0, NULL},
@@ -154,9 +157,8 @@ static PyType_Spec index_spec = {
     .slots = index_slots,
 };
 
-PyDoc_STRVAR(build_doc,
-             "build_index(shards, path=None)\n--\n\nScans shards; with a path the index "
-             "and its sums are written there.");
+PyDoc_STRVAR(build_doc, "build_index(shards, path=None)\n--\n\nScans shards; with a "
+                        "path, writes the index and its sums there.");
 
 static tarn_status build(const tarnpy_strings *shards, const char *path, tarn_index **out,
                          tarn_error *err)
@@ -187,7 +189,7 @@ static PyObject *build_index(PyObject *module, PyObject *args)
     return result;
 }
 
-/* --- Of a handle -------------------------------------------------------------------- */
+/* --- Rows of a handle --------------------------------------------------------------- */
 
 PyObject *tarnpy_handle_index(PyObject *self, PyObject *unused)
 {
@@ -200,7 +202,7 @@ PyObject *tarnpy_handle_index(PyObject *self, PyObject *unused)
     return index_of(handle->state, info.index, NULL, self);
 }
 
-/* Row numbers that grow as samples are looked at. */
+/* Growing list of row numbers. */
 typedef struct found {
     uint64_t *rows;
     size_t count, room;

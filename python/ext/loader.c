@@ -1,22 +1,21 @@
-/* loader.c: the native loader (tarn/loader.h). Its threads never see Python: whoever asks
- * for a batch waits in slices without the GIL, and makes Python objects of it with the
- * GIL.
- */
+/* loader.c: the native loader (tarn/loader.h). Its threads never use Python. The thread
+ * that asks for a batch waits without the GIL, in slices, and then converts the batch to
+ * Python objects with the GIL. */
 #include "dataset.h"
 
 #include <string.h>
 #include <unistd.h>
 
-enum { SLICE = 50 }; /* milliseconds without a look at signals */
+enum { SLICE = 50 }; /* milliseconds between two checks for signals */
 
-/* What becomes of one sample's bytes of a column that is no array. */
+/* How the bytes of one sample are converted in a column that is not an array. */
 typedef enum each {
     EACH_BYTES,
     EACH_TEXT,
     EACH_JSON,
-    EACH_DECODE, /* as stored, by its name: lists of arrays */
+    EACH_DECODE, /* as stored, decoded by name: lists of arrays */
     EACH_CALL,
-    EACH_FORM /* as the dataset says */
+    EACH_FORM /* as the dataset defines it */
 } each;
 
 typedef struct column {
@@ -31,18 +30,17 @@ typedef struct loader {
     PyObject *handle;
     PyObject *views;
     tarn_loader *loader;
-    PyObject
-        *items; /* the list of fields as it was given; names and calls point into it */
+    PyObject *items; /* the list of fields as given; names and calls point into it */
     column *columns;
     size_t n_columns;
-    int numbers; /* batches have their samples' numbers and epoch, too */
-    pid_t busy;  /* the process, one of whose threads is in the loader, or 0 */
+    int numbers; /* batches also have the numbers and the epoch of their samples */
+    pid_t busy;  /* the process of which a thread is in the loader, or 0 */
 } loader;
 
-/* A batch, for as long as an array of it lives. */
+/* Keeps a batch alive for its arrays. */
 typedef struct loaded {
     PyObject_HEAD tarn_batch *batch;
-    PyObject *handle; /* whose files views point into */
+    PyObject *handle; /* owner of the files that views point into */
 } loaded;
 
 /* --- Opening ----------------------------------------------------------------------- */
@@ -52,7 +50,7 @@ static int word_of(tarnpy_state *state, const char *what, const char *word,
 {
     for (int i = 0; words[i]; i++)
         if (strcmp(words[i], word) == 0) return i;
-    tarnpy_usage(state, "%s cannot be \"%s\"", what, word);
+    tarnpy_usage(state, "%s must not be \"%s\"", what, word);
     return -1;
 }
 
@@ -86,7 +84,7 @@ static int take_steps(tarnpy_state *state, PyObject *kw, tarn_image_steps *steps
     return 0;
 }
 
-/* (name, how, what becomes of bytes: a word or a function) */
+/* (name, how, how to convert bytes: a word or a function) */
 static int take_field(loader *self, PyObject *item, tarn_load_field *field, column *out)
 {
     static const char *const ways[] = {"auto", "bytes", "views", "integer", NULL};
@@ -195,7 +193,7 @@ static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *kw)
                                     &views, &PyTuple_Type, &items))
         return NULL;
     if (views != Py_None && Py_TYPE(views) != state->views_type) {
-        PyErr_SetString(PyExc_TypeError, "no views of this module");
+        PyErr_SetString(PyExc_TypeError, "not a _Views object");
         return NULL;
     }
     loader *self = TARNPY_NEW(loader, type);
@@ -293,7 +291,7 @@ static each each_by_form(loader *self, const column *how_to, uint64_t sample)
     return form.form == TARN_FORM_JSON ? EACH_JSON : EACH_BYTES;
 }
 
-/* Which sample it was, for an exception of a caller's decoder. */
+/* Adds the sample and the field to the exception of a caller's decoder. */
 static void note_sample(const tarn_batch *batch, size_t i, const char *field)
 {
     char key[128] = "?";
@@ -303,7 +301,7 @@ static void note_sample(const tarn_batch *batch, size_t i, const char *field)
     tarnpy_note("sample %s: field %s", key, field);
 }
 
-/* One sample's bytes as an object. */
+/* The bytes of one sample as an object. */
 static PyObject *piece(loader *self, const column *how_to, const tarn_batch *batch,
                        size_t i, const unsigned char *data, size_t size)
 {
@@ -331,7 +329,7 @@ static PyObject *piece(loader *self, const column *how_to, const tarn_batch *bat
     return result;
 }
 
-/* A view that the batch keeps, as a memoryview. */
+/* A view that the batch keeps alive, as a memoryview. */
 static PyObject *piece_view(loader *self, const tarn_view *view, PyObject *owner)
 {
     tarn_view borrowed = {view->data, view->size, NULL};
@@ -367,7 +365,7 @@ static PyObject *key_list(const tarn_batch *batch)
     return list;
 }
 
-/* For functions of samples: which they are, and of which epoch. */
+/* The numbers and the epoch of the samples, for functions that need them. */
 static int put_numbers(PyObject *dict, const tarn_batch *batch)
 {
     PyObject *list = PyList_New((Py_ssize_t)batch->count);
@@ -418,14 +416,15 @@ static PyObject *batch_dict(loader *self, tarn_batch *batch)
     return NULL;
 }
 
-/* Set when somebody else's thread is in the loader. */
+/* Fails if another thread is using the loader. */
 static int enter(loader *self)
 {
     if (!self->loader) {
         tarnpy_usage(self->state, "the loader is closed");
         return -1;
     }
-    if (self->busy == getpid()) { /* one that another thread forked from stands alone */
+    if (self->busy ==
+        getpid()) { /* after a fork, another thread of the parent does not count */
         PyErr_SetString(PyExc_RuntimeError, "the loader is used by another thread");
         return -1;
     }
@@ -433,7 +432,7 @@ static int enter(loader *self)
     return 0;
 }
 
-/* Before the batch that was delivered last: the caller could not use it. */
+/* Moves back before the last batch, because the caller could not use it. */
 static PyObject *loader_back(PyObject *object, PyObject *unused)
 {
     loader *self = (loader *)object;
@@ -451,7 +450,7 @@ static void go_back(loader *self)
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
     Py_XDECREF(loader_back((PyObject *)self, NULL));
-    PyErr_Clear(); /* closed by the decoder, or used by another thread */
+    PyErr_Clear(); /* if the decoder closed the loader, or another thread uses it */
     PyErr_Restore(type, value, trace);
 }
 
@@ -474,7 +473,7 @@ static PyObject *loader_next(PyObject *object)
     return dict;
 }
 
-/* --- Where it stands --------------------------------------------------------------- */
+/* --- Position ---------------------------------------------------------------------- */
 
 static PyObject *loader_set_epoch(PyObject *object, PyObject *number)
 {

@@ -1,4 +1,4 @@
-/* module.c: the module tarn._tarn: its state, its types, and the command. */
+/* module.c: the module tarn._tarn: its state, its types, and the command line program. */
 #include "tarnpy.h"
 
 #include <stdlib.h>
@@ -36,13 +36,14 @@ void tarnpy_free(PyObject *self)
     Py_DECREF(type);
 }
 
-/* --- The command -------------------------------------------------------------------- */
+/* --- Command ------------------------------------------------------------------------ */
 
 PyDoc_STRVAR(main_doc,
              "main(argv)\n--\n\nRuns the command in this process and returns its "
              "exit status; argv[0] is its name.");
 
-/* For a process that ends with it: the command has static state and catches SIGINT. */
+/* Only for a process that ends afterwards: the command has static state and catches
+ * SIGINT. */
 static PyObject *run_main(PyObject *module, PyObject *argument)
 {
     PyObject *list = PySequence_List(argument);
@@ -78,7 +79,7 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-/* --- Life --------------------------------------------------------------------------- */
+/* --- Module lifetime ---------------------------------------------------------------- */
 
 static int execute(PyObject *module)
 {
@@ -97,7 +98,7 @@ static int execute(PyObject *module)
     return PyModule_AddStringConstant(module, "__version__", tarn_version());
 }
 
-/* The state is nothing but references, from its first member to its last. */
+/* The state consists only of references. */
 #define STATE_REFERENCES (sizeof(tarnpy_state) / sizeof(PyObject *))
 
 static int traverse(PyObject *module, visitproc visit, void *arg)
@@ -126,7 +127,7 @@ static PyModuleDef_Slot slots[] = {
     {0, NULL},
 };
 
-PyDoc_STRVAR(module_doc, "What tarn's classes are made of; use the module tarn.");
+PyDoc_STRVAR(module_doc, "The native types of tarn's classes; use the module tarn.");
 
 static PyModuleDef module_def = {
     .m_base = PyModuleDef_HEAD_INIT,

@@ -1,5 +1,5 @@
-/* order.c: which sample comes when (tarn/order.h), lists of samples (_Indices), and which
- * fields stand for a group's (_Views). */
+/* order.c: the order of samples (tarn/order.h), lists of sample numbers (_Indices), and
+ * the choice of fields for a group (_Views). */
 #include "dataset.h"
 
 #include <string.h>
@@ -81,8 +81,8 @@ static PyType_Spec indices_spec = {
     .slots = indices_slots,
 };
 
-PyDoc_STRVAR(indices_doc, "indices(data)\n--\n\nNumbers of samples from 8 bytes each, in "
-                          "this machine's order.");
+PyDoc_STRVAR(indices_doc, "indices(data)\n--\n\nMakes a list of sample numbers from "
+                          "8-byte integers in native byte order.");
 
 static PyObject *make_indices(PyObject *module, PyObject *object)
 {
@@ -96,10 +96,8 @@ static PyObject *make_indices(PyObject *module, PyObject *object)
     return tarnpy_indices_new(tarnpy_module_state(module), numbers, count);
 }
 
-PyDoc_STRVAR(
-    positions_doc,
-    "positions(indices, count)\n--\n\nPositions of count samples, of which those "
-    "below 0 count from the end.");
+PyDoc_STRVAR(positions_doc, "positions(indices, count)\n--\n\nMakes a list of positions "
+                            "among count samples; negative ones count from the end.");
 
 static PyObject *make_positions(PyObject *module, PyObject *args)
 {
@@ -128,7 +126,7 @@ static void order_dealloc(PyObject *object)
     tarnpy_free(object);
 }
 
-/* Whether the object's elements are these eight bytes already, one after the other. */
+/* Copies the elements if they are already contiguous 8-byte elements of this type. */
 static bool copied(PyObject *object, char letter, void **out, size_t *out_count)
 {
     Py_buffer buffer;
@@ -151,8 +149,8 @@ static bool copied(PyObject *object, char letter, void **out, size_t *out_count)
     return same;
 }
 
-/* Eight bytes for each element of any sequence or array of numbers: as letter says, 'u'
- * unsigned, 'i' signed, 'f' double. */
+/* Converts any sequence or array of numbers to 8-byte elements: 'u' unsigned, 'i' signed,
+ * 'f' double. */
 static void *numbers_of(PyObject *object, char letter, size_t *out_count)
 {
     void *copy = NULL;
@@ -195,10 +193,10 @@ static int take_array(tarnpy_state *state, const char *name, void **slot,
                    PyErr_ExceptionMatches(PyExc_ValueError) ||
                    PyErr_ExceptionMatches(PyExc_OverflowError))) {
         PyErr_Clear();
-        tarnpy_usage(state, "%s is a list or an array of one dimension, of %s", name,
+        tarnpy_usage(state, "%s must be a list or a one-dimensional array of %s", name,
                      letter == 'f'   ? "numbers"
-                     : letter == 'i' ? "whole numbers"
-                                     : "whole numbers from 0 on");
+                     : letter == 'i' ? "integers"
+                                     : "integers from 0 on");
     }
     if (!*slot) return -1;
     if (wanted == UINT64_MAX || *out_count == wanted) return 0;
@@ -215,7 +213,7 @@ int tarnpy_uneven(tarnpy_state *state, const char *name, tarn_uneven *out)
         *out = (tarn_uneven)i;
         return 0;
     }
-    tarnpy_usage(state, "uneven is \"keep\", \"drop\" or \"pad\", not \"%s\"", name);
+    tarnpy_usage(state, "uneven must be \"keep\", \"drop\" or \"pad\", not \"%s\"", name);
     return -1;
 }
 
@@ -228,7 +226,7 @@ static int take_kind(tarnpy_state *state, const char *kind, tarn_order_options *
     return -1;
 }
 
-/* Any integer is a seed; the library takes its size and its sign. */
+/* A seed can be any integer; the library takes its magnitude and its sign. */
 static int take_seed(PyObject *seed, tarn_order_options *o)
 {
     PyObject *zero = PyLong_FromLong(0), *whole = PyNumber_Index(seed), *size = NULL;
@@ -334,8 +332,8 @@ static PyObject *order_item(PyObject *object, Py_ssize_t i)
     return PyLong_FromUnsignedLongLong(sample);
 }
 
-PyDoc_STRVAR(fill_doc, "fill(start, count)\n--\n\nThe numbers of count samples from "
-                       "position start on, with the buffer protocol.");
+PyDoc_STRVAR(fill_doc, "fill(start, count)\n--\n\nReturns the numbers of count samples "
+                       "from position start on, as an object with the buffer protocol.");
 
 static PyObject *order_fill(PyObject *object, PyObject *args)
 {
@@ -371,11 +369,12 @@ static PyObject *order_info(PyObject *object, PyObject *unused)
 
 static PyMethodDef order_methods[] = {
     {"fill", order_fill, METH_VARARGS, fill_doc},
-    {"info", order_info, METH_NOARGS, "info()\n--\n\nWhat is known of it, as a dict."},
+    {"info", order_info, METH_NOARGS,
+     "info()\n--\n\nReturns the properties of the order as a dict."},
     {NULL, NULL, 0, NULL},
 };
 
-PyDoc_STRVAR(order_doc, "Which of count samples comes when; see tarn.Dataset.order.");
+PyDoc_STRVAR(order_doc, "The order in which samples come; see tarn.Dataset.order.");
 
 static PyType_Slot order_slots[] = {
     {Py_tp_new, order_new},
@@ -429,9 +428,8 @@ int tarnpy_views_choose(PyObject *object, uint64_t epoch, uint64_t sample, uint3
     return -1;
 }
 
-PyDoc_STRVAR(views_doc,
-             "views(handle, templates, replace, seed)\n--\n\nWhich fields stand "
-             "for templates, by sample and epoch.");
+PyDoc_STRVAR(views_doc, "views(handle, templates, replace, seed)\n--\n\nChooses the "
+                        "fields for templates, by sample and epoch.");
 
 static PyObject *make_views(PyObject *module, PyObject *args)
 {

@@ -1,5 +1,5 @@
-/* pack.c: tarn_pack for Python. The work runs in a thread of its own; what it says about
- * its progress is passed on to Python by the calling thread. */
+/* pack.c: tarn_pack for Python. The work runs in its own thread; the calling thread
+ * passes its progress to Python. */
 #include <string.h>
 
 #include "filespy.h"
@@ -7,21 +7,21 @@
 typedef struct packing {
     tarnpy_strings sources;
     PyObject *target; /* bytes, or NULL */
-    const char *path; /* of target */
+    const char *path; /* the path in target */
     tarn_pack_options options;
     tarn_fold_writer_options writer;
-    tarn_tar_writer_options members; /* that it points to */
+    tarn_tar_writer_options members; /* options points to it */
     tarn_sink_options sink;
     tarn_samples_options stream;
     tarn_iac_write_options records;
     tarn_pack_split splits[TARN_PACK_MAX_FOLDS];
-    PyObject *folds; /* whose names splits point into */
+    PyObject *folds; /* splits point into its names */
     PyObject *progress;
     tarn_pack_report report;
     tarnpy_problems notices;
     atomic_bool stop;
     _Atomic uint64_t done, total, bytes; /* so far */
-    uint64_t shown;                      /* samples of the last call of progress */
+    uint64_t shown;                      /* samples at the last call of progress */
     tarn_status status;
     tarn_error err;
 } packing;
@@ -69,7 +69,7 @@ static int take_flags(packing *p, const flags *f)
     p->sink.allow_pipe = p->stream.allow_pipe = f->allow_pipe;
     if (f->pax) p->members.names = TARN_NAMES_PAX;
     p->stream.lenient = p->stream.keep_first = f->lenient;
-    /* As the library chooses without options for streams. */
+    /* The library chooses the same for streams without options. */
     bool flat = p->path && tarn_target_kind(p->path) == TARN_TARGET_FOLDER;
     p->stream.grouping =
         flat && o->keys == TARN_KEYS_BASE ? TARN_GROUP_BASE : TARN_GROUP_PATH;
@@ -87,7 +87,7 @@ static int take_splits(packing *p)
     Py_ssize_t at = 0;
     size_t n = 0;
     while (PyDict_Next(p->folds, &at, &name, &fraction)) {
-        if (n == TARN_PACK_MAX_FOLDS) break; /* the library says so */
+        if (n == TARN_PACK_MAX_FOLDS) break; /* the library reports the error */
         p->splits[n].fold = PyUnicode_AsUTF8AndSize(name, NULL);
         p->splits[n].fraction = PyFloat_AsDouble(fraction);
         if (PyErr_Occurred()) return -1;
@@ -98,7 +98,7 @@ static int take_splits(packing *p)
     return 0;
 }
 
-/* --- The work ----------------------------------------------------------------------- */
+/* --- Work --------------------------------------------------------------------------- */
 
 static int on_progress(void *context, uint64_t done, uint64_t total, uint64_t bytes)
 {
@@ -134,7 +134,7 @@ static int watch(void *context)
     return call_progress(p, done, atomic_load(&p->total), atomic_load(&p->bytes));
 }
 
-/* --- The result --------------------------------------------------------------------- */
+/* --- Result ------------------------------------------------------------------------- */
 
 static PyObject *list_folds(const tarn_pack_report *r)
 {

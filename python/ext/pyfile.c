@@ -1,10 +1,11 @@
-/* pyfile.c: file objects of Python as sources and sinks of the library. The calls come
- * from a thread that gave the GIL back, and take it while they call into Python. */
+/* pyfile.c: Python file objects as sources and sinks of the library. The library calls
+ * these functions without the GIL; they acquire it to call into Python. */
 #include "writing.h"
 
 #include <string.h>
 
-/* The exception that is set says what happened; the text is for whoever prints it. */
+/* The exception that is set has the details; the text is for code that prints the
+ * error. */
 static tarn_status failed(tarn_error *err, const char *what)
 {
     err->offset = TARN_NO_OFFSET;
@@ -17,11 +18,11 @@ static tarn_status take_bytes(PyObject *bytes, void *buf, size_t len, size_t *ou
 {
     Py_buffer view;
     if (PyObject_GetBuffer(bytes, &view, PyBUF_SIMPLE) != 0)
-        return failed(err, "read() of the file object gave no bytes");
+        return failed(err, "read() of the file object did not return bytes");
     tarn_status status = TARN_OK;
     if ((size_t)view.len > len) {
-        PyErr_SetString(PyExc_ValueError, "read() gave more bytes than it was asked for");
-        status = failed(err, "read() gave more bytes than it was asked for");
+        PyErr_SetString(PyExc_ValueError, "read() returned more bytes than requested");
+        status = failed(err, "read() returned more bytes than requested");
     } else {
         memcpy(buf, view.buf, (size_t)view.len);
         *out_got = (size_t)view.len;
@@ -62,8 +63,8 @@ static tarn_status begin_file(void *context, const char *url, tarn_error *err)
     return status;
 }
 
-/* Calls write() with a view that is released afterwards: whoever kept it must not look at
- * memory that is about to change. */
+/* Calls write() with a memoryview that is released afterwards, so that code that keeps it
+ * cannot read memory that is about to change. */
 static PyObject *write_view(PyObject *object, const char *data, size_t len)
 {
     PyObject *type, *value, *trace;
@@ -83,7 +84,7 @@ static PyObject *write_view(PyObject *object, const char *data, size_t len)
     return done;
 }
 
-/* A raw file may take less than it is given. */
+/* A raw file may accept fewer bytes than it is given. */
 static int write_all(PyObject *object, const char *data, size_t len)
 {
     while (len) {
@@ -94,7 +95,8 @@ static int write_all(PyObject *object, const char *data, size_t len)
         Py_DECREF(done);
         if (PyErr_Occurred()) return -1;
         if (taken > len || taken == 0) {
-            PyErr_SetString(PyExc_OSError, "write() of the file object takes no more");
+            PyErr_SetString(PyExc_OSError,
+                            "write() of the file object accepts no more bytes");
             return -1;
         }
         data += taken;
@@ -115,7 +117,7 @@ static tarn_status write_file(void *context, const void *data, size_t len,
     return status;
 }
 
-/* The file stays open, it is the caller's; but what was written is there. */
+/* Flushes but does not close the file, which belongs to the caller. */
 static tarn_status finish_file(void *context, tarn_error *err)
 {
     tarnpy_file *file = context;

@@ -1,5 +1,5 @@
-/* report.c: what verifications find, brought to Python, and other small things that array
- * files and packs have in common. */
+/* report.c: the results of verifications for Python, and other helpers for array files
+ * and record packs. */
 #include "filespy.h"
 
 #include <errno.h>
@@ -55,7 +55,7 @@ PyObject *tarnpy_raise_open(tarnpy_state *state, PyObject *path, const tarn_erro
     return PyErr_SetFromErrnoWithFilename(PyExc_OSError, PyBytes_AsString(path));
 }
 
-/* --- Work that Ctrl-C ends --------------------------------------------------------- */
+/* --- Interruptible work ------------------------------------------------------------ */
 
 typedef struct job {
     void (*work)(void *);

@@ -1,26 +1,25 @@
-/* sample.c: one sample as a dict, and all of them one after the other. This is where the
- * time of a loop in Python goes, so nothing is looked up by name or made twice here. */
+/* sample.c: makes a sample as a dict, and iterates over samples. Python loops spend their
+ * time here, so nothing is looked up by name or made twice. */
 #include "dataset.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define FEW_FIELDS 32 /* whose views lie on the stack */
-#define LIGHT_DECODE                                                                     \
-    65536 /* bytes of a field that is decoded without letting others run */
+#define FEW_FIELDS   32    /* the views of this many fields are on the stack */
+#define LIGHT_DECODE 65536 /* larger fields are decoded without the GIL */
 
 /* --- Values ------------------------------------------------------------------------ */
 
-/* A field of a sample, and where the value comes from. */
+/* A field of a sample, and the origin of its value. */
 typedef struct source {
     tarnpy_dataset *dataset;
     PyObject *handle;
     const tarnpy_plan *plan;
-    uint64_t sample; /* its number */
+    uint64_t sample; /* sample number */
     uint32_t field;
 } source;
 
-/* What numbers are of. */
+/* The dataset that sample numbers refer to. */
 static tarn_dataset *base_of(PyObject *handle)
 {
     return tarn_dataset_unordered(((tarnpy_handle *)handle)->set);
@@ -31,7 +30,7 @@ static tarn_dataset *set_of(const source *from)
     return base_of(from->handle);
 }
 
-/* The codecs do not know where their bytes come from: this is added here. */
+/* Adds the sample and the field to an error of a codec, which does not know them. */
 static PyObject *raise_decode(const source *from, const tarn_error *why)
 {
     tarn_error err = *why, ignored;
@@ -50,7 +49,8 @@ static PyObject *raise_decode(const source *from, const tarn_error *why)
     if (!err.path[0] && tarn_dataset_locate(set_of(from), from->sample, from->field,
                                             &place, sizeof place, &ignored) == TARN_OK) {
         snprintf(err.path, sizeof err.path, "%s", place.path ? place.path : "");
-        err.offset = place.offset; /* of the member, as loaders and tarn ls -l tell it */
+        err.offset =
+            place.offset; /* of the member, as in the loader's errors and tarn ls -l */
         if (why->offset != TARN_NO_OFFSET && (size_t)used < sizeof err.message)
             snprintf(err.message + used, sizeof err.message - (size_t)used,
                      " (byte %llu of the field)", (unsigned long long)why->offset);
@@ -75,7 +75,7 @@ static PyObject *decoded(const source *from, tarn_view *view)
     return raise_decode(from, &err);
 }
 
-/* A row of an array file; one without dimensions is a number. */
+/* A row of an array file; a row without dimensions is a number. */
 static PyObject *row_of(const source *from, const tarn_field_form *form, tarn_view *view)
 {
     tarnpy_state *state = from->dataset->state;
@@ -100,7 +100,7 @@ static PyObject *row_of(const source *from, const tarn_field_form *form, tarn_vi
 
 static PyObject *bytes_of(tarn_view *view);
 
-/* A field whose name does not say what it is. */
+/* A field whose name does not determine its type. */
 static PyObject *formed(const source *from, tarn_view *view)
 {
     tarn_field_form form;
@@ -131,8 +131,8 @@ static PyObject *bytes_of(tarn_view *view)
     return bytes;
 }
 
-/* A caller's decoder does not know either; its exception keeps its type and gets a note.
- */
+/* Adds the sample and the field as a note to an exception of a caller's decoder, which
+ * keeps its type. */
 static void note_place(tarn_dataset *set, uint64_t sample, const char *field)
 {
     tarn_text key = {NULL, 0, 0};
@@ -155,7 +155,7 @@ static PyObject *called(const source *from, tarn_view *view)
     return result;
 }
 
-/* The view is taken over. */
+/* Takes over the view. */
 static PyObject *value_of(const source *from, tarn_view *view)
 {
     const tarnpy_plan *plan = from->plan;
@@ -182,7 +182,7 @@ static PyObject *value_of(const source *from, tarn_view *view)
 
 /* --- A sample ---------------------------------------------------------------------- */
 
-/* The views of the fields that samples show, and their key. */
+/* The views of the fields in samples, and the key. */
 static tarn_status fetch(const tarnpy_dataset *self, tarn_dataset *set, uint64_t number,
                          const uint32_t *chosen, tarn_view *views, tarn_text *key,
                          tarn_error *err)
@@ -193,8 +193,8 @@ static tarn_status fetch(const tarnpy_dataset *self, tarn_dataset *set, uint64_t
     return tarn_dataset_key(set, number, key, err);
 }
 
-static PyObject *fill(tarnpy_dataset *self, PyObject *handle, uint64_t number,
-                      const uint32_t *chosen, tarn_view *views, const tarn_text *key)
+static PyObject *make_dict(tarnpy_dataset *self, PyObject *handle, uint64_t number,
+                           const uint32_t *chosen, tarn_view *views, const tarn_text *key)
 {
     PyObject *dict = PyDict_New();
     if (!dict) return NULL;
@@ -225,8 +225,8 @@ PyObject *tarnpy_through_maps(tarnpy_dataset *self, PyObject *sample)
     return sample;
 }
 
-/* Whether some field is copied or decoded: right only if the file was whole all the
- * while. Views trust it. */
+/* Whether some field is copied or decoded, so that the file must be checked for changes
+ * afterwards. Views are not checked. */
 static bool copies(const tarnpy_dataset *self)
 {
     for (size_t i = 0; i < self->n_names; i++)
@@ -252,8 +252,9 @@ static PyObject *make(tarnpy_dataset *self, PyObject *handle, uint64_t number,
         TARNPY_UNLOCKED(status, fetch(self, set, number, chosen, views, key, &err));
     else
         status = fetch(self, set, number, chosen, views, key, &err);
-    PyObject *sample = status == TARN_OK ? fill(self, handle, number, chosen, views, key)
-                                         : tarnpy_raise_key(self->state, &err);
+    PyObject *sample = status == TARN_OK
+                           ? make_dict(self, handle, number, chosen, views, key)
+                           : tarnpy_raise_key(self->state, &err);
     tarn_text_reset(&own);
     if (!sample || !copies(self)) {
         for (size_t i = 0; i < self->n_names; i++)
@@ -266,7 +267,7 @@ static PyObject *make(tarnpy_dataset *self, PyObject *handle, uint64_t number,
     return tarnpy_raise(self->state, &err);
 }
 
-/* Not inlined: what lies on its stack is gone when the maps are called. */
+/* Not inlined, so that its stack is free when the maps are called. */
 __attribute__((noinline)) static PyObject *before_maps(tarnpy_dataset *self,
                                                        PyObject *handle, uint64_t number)
 {
@@ -288,7 +289,7 @@ __attribute__((noinline)) static PyObject *before_maps(tarnpy_dataset *self,
     return sample;
 }
 
-/* A sample of a mix whose sources have functions of their own. */
+/* A sample of a mix whose sources have their own functions. */
 static PyObject *part_sample(tarnpy_dataset *self, PyObject *handle, uint64_t number)
 {
     tarn_place place;
@@ -301,8 +302,8 @@ static PyObject *part_sample(tarnpy_dataset *self, PyObject *handle, uint64_t nu
                                  (unsigned long long)place.sample);
 }
 
-/* A decoder or a map may ask the dataset again, and again: the interpreter counts its own
- * functions, whose frames are smaller than these. */
+/* A decoder or a map may use the dataset recursively. The interpreter limits recursion
+ * only for its own functions, whose frames are smaller than these. */
 PyObject *tarnpy_sample(tarnpy_dataset *self, PyObject *handle, uint64_t number)
 {
     if (Py_EnterRecursiveCall(" while a sample is made") != 0) return NULL;
@@ -314,14 +315,15 @@ PyObject *tarnpy_sample(tarnpy_dataset *self, PyObject *handle, uint64_t number)
     return sample;
 }
 
-/* --- One after the other ----------------------------------------------------------- */
+/* --- Iteration --------------------------------------------------------------------- */
 
-/* Samples that are asked of an order, and announced to the system, at once; fewer if they
- * are large. Nothing is announced before FIRST were taken: many want no more. */
+/* Number of samples that are taken from an order and announced to the system at once;
+ * fewer if they are large. Nothing is announced before FIRST samples were taken, because
+ * many callers need no more. */
 enum { AHEAD = 1024, FIRST = 32, PROBES = 8 };
 #define ANNOUNCED_BYTES (UINT64_C(16) << 20)
 
-/* Positions in a row and their samples. */
+/* Consecutive positions and their samples. */
 typedef struct stretch {
     uint64_t first, count;
     uint64_t numbers[AHEAD];
@@ -329,10 +331,11 @@ typedef struct stretch {
 
 typedef struct iterator {
     PyObject_HEAD tarnpy_dataset *dataset;
-    PyObject *handle; /* the dataset's when it began: it may get another one meanwhile */
-    bool announces;   /* samples do not come in the order of the file */
+    PyObject *handle; /* the handle of the dataset at the start; the dataset may get
+                         another one */
+    bool announces;   /* samples are not in the order of the file */
     uint64_t next, end;
-    uint64_t step;       /* positions of a stretch; 0: not known yet */
+    uint64_t step;       /* positions per stretch; 0: not known yet */
     stretch *now, *then; /* then begins where now ends */
     stretch stretches[2];
 } iterator;
@@ -342,7 +345,7 @@ static tarn_dataset *iterated(const iterator *self)
     return base_of(self->handle);
 }
 
-/* As many as have ANNOUNCED_BYTES, by a few that are asked for their sizes. */
+/* The number of samples that have ANNOUNCED_BYTES, estimated from the sizes of a few. */
 static uint64_t find_step(const iterator *self, const stretch *s)
 {
     tarn_place place;
@@ -368,10 +371,10 @@ static int fill_stretch(const iterator *self, stretch *s, uint64_t first, uint64
     return -1;
 }
 
-/* With an order, the system is told of the stretch behind the one that begins: what is
- * not in memory is read while the samples before it are used. Without one it reads ahead
- * by itself, and better. */
-static int go_on(iterator *self)
+/* With an order, announces the next stretch to the system, which reads it while the
+ * samples before it are used. Without an order the system reads ahead by itself, and
+ * better. */
+static int next_stretch(iterator *self)
 {
     tarn_error err;
     tarn_status status;
@@ -383,9 +386,9 @@ static int go_on(iterator *self)
         return -1;
     }
     s = self->then;
-    uint64_t behind = self->now->first + self->now->count;
+    uint64_t after = self->now->first + self->now->count;
     if (self->step == 0) self->step = find_step(self, self->now);
-    if (fill_stretch(self, s, behind, self->step) != 0) return -1;
+    if (fill_stretch(self, s, after, self->step) != 0) return -1;
     if (!self->announces || !s->count) return 0;
     TARNPY_UNLOCKED(status, tarn_dataset_prefetch(iterated(self), s->numbers,
                                                   (size_t)s->count, NULL, 0, &err));
@@ -396,17 +399,18 @@ static PyObject *iterator_next(PyObject *object)
 {
     iterator *self = (iterator *)object;
     while (self->next < self->end && self->next - self->now->first >= self->now->count) {
-        if (go_on(self) == 0) continue; /* other threads may have been here meanwhile */
-        self->now->count = self->then->count = 0; /* as at the beginning */
+        if (next_stretch(self) == 0) continue; /* other threads may have run meanwhile */
+        self->now->count = self->then->count = 0; /* the initial state */
         return NULL;
     }
     if (self->next >= self->end) return NULL;
-    /* Taken before it is made: whoever asks meanwhile gets the one behind it. */
+    /* Counted before the sample is made, so that a concurrent or nested call gets the
+     * next one. */
     uint64_t place = self->next++;
     PyObject *sample = tarnpy_sample(self->dataset, self->handle,
                                      self->now->numbers[place - self->now->first]);
     if (!sample && self->next == place + 1 && place >= self->now->first)
-        self->next = place; /* and is what comes next again */
+        self->next = place; /* the next call tries it again */
     if (sample && self->dataset->handle == self->handle)
         self->dataset->position = self->next;
     return sample;

@@ -1,5 +1,5 @@
-/* select.c: datasets made from datasets (tarn/dataset.h): slices, lists, masks, orders,
- * ranks, epochs and states of a _Handle. */
+/* select.c: datasets derived from datasets (tarn/dataset.h): slices, lists, masks,
+ * orders, ranks, epochs and states of a _Handle. */
 #include "dataset.h"
 
 #include <string.h>
@@ -95,7 +95,7 @@ PyObject *tarnpy_handle_at_epoch(PyObject *self, PyObject *number)
     return tarnpy_handle_made(self, status, set, &err);
 }
 
-/* What filters with a function judge: see TARN_CONDITION_MASK. */
+/* The samples that filters with a function test: see TARN_CONDITION_MASK. */
 PyObject *tarnpy_handle_judged(PyObject *self, PyObject *unused)
 {
     tarn_dataset_info info;
@@ -106,7 +106,7 @@ PyObject *tarnpy_handle_judged(PyObject *self, PyObject *unused)
     return self;
 }
 
-/* Without the order and the rank: its positions are the numbers of samples. */
+/* Without order and rank: its positions are the numbers of samples. */
 PyObject *tarnpy_handle_unordered(PyObject *self, PyObject *unused)
 {
     tarn_dataset *set = NULL, *base = tarn_dataset_unordered(set_of(self));
@@ -123,7 +123,7 @@ PyObject *tarnpy_handle_sequence(PyObject *self, PyObject *args)
     tarn_status status;
     if (!PyArg_ParseTuple(args, "KK:sequence", &from, &count)) return NULL;
     if (count > tarn_dataset_count(set_of(self)))
-        return PyErr_Format(PyExc_IndexError, "%llu samples of %llu", count,
+        return PyErr_Format(PyExc_IndexError, "cannot use %llu samples of %llu", count,
                             (unsigned long long)tarn_dataset_count(set_of(self)));
     uint64_t *numbers = PyMem_Malloc((size_t)(count + 1) * sizeof *numbers);
     if (!numbers) return PyErr_NoMemory();
@@ -161,7 +161,7 @@ PyObject *tarnpy_handle_resume(PyObject *self, PyObject *text)
     return tarnpy_handle_made(self, status, set, &err);
 }
 
-/* Whether a key can be asked for, whatever the order and the rank. */
+/* Whether a key can be looked up, ignoring order and rank. */
 PyObject *tarnpy_handle_has(PyObject *self, PyObject *key)
 {
     uint64_t number;

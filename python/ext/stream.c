@@ -1,11 +1,11 @@
-/* stream.c: samples and members out of one archive, in order (tarn/samples.h,
- * tarn/tar.h), as iterators. They are what tarn/wds.py reads with. */
+/* stream.c: iterators over the samples and members of one archive, in order
+ * (tarn/samples.h, tarn/tar.h), for tarn/wds. */
 #include "writing.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Names of fields that are kept as str objects: those of the last sample, by place. */
+/* Field names are cached as str objects: those of the last sample, by position. */
 #define KNOWN_NAMES 32u
 
 typedef struct known_name {
@@ -21,15 +21,15 @@ typedef struct samples {
     tarn_source_calls calls;
     tarnpy_file file;
     tarnpy_lock lock;
-    PyObject *url;        /* of every sample */
+    PyObject *url;        /* stored in every sample */
     PyObject *local_path; /* or NULL */
     PyObject *url_name, *path_name;
-    PyObject *notices; /* a list that notices are put into, or NULL */
+    PyObject *notices; /* a list that receives notices, or NULL */
     known_name names[KNOWN_NAMES];
     bool ended;
 } samples;
 
-/* Called without the GIL. What cannot be told for want of memory is not told. */
+/* Called without the GIL. A notice is lost if there is no memory for it. */
 static void keep_notice(void *context, const tarn_error *what)
 {
     samples *s = context;
@@ -133,7 +133,7 @@ static PyObject *field_name(samples *s, size_t place, const tarn_samples_field *
     return text;
 }
 
-static int put(PyObject *dict, PyObject *name, PyObject *value)
+static int put_item(PyObject *dict, PyObject *name, PyObject *value)
 {
     int failed = name && value ? PyDict_SetItem(dict, name, value) : -1;
     Py_XDECREF(name);
@@ -145,10 +145,11 @@ static int put_fields(samples *s, PyObject *dict, const tarn_samples_item *item)
 {
     for (size_t i = 0; i < item->count; i++) {
         const tarn_samples_field *f = &item->fields[i];
-        if (put(dict, field_name(s, i, f),
+        if (put_item(
+                dict, field_name(s, i, f),
                 PyBytes_FromStringAndSize((const char *)f->data, (Py_ssize_t)f->size)))
             return -1;
-        /* Where WebDataset puts it: behind the first field. */
+        /* After the first field, as in WebDataset. */
         if (i == 0 && s->local_path && PyDict_SetItem(dict, s->path_name, s->local_path))
             return -1;
     }
@@ -181,7 +182,7 @@ static PyObject *samples_next(PyObject *self)
         if (status == TARN_OK) dict = as_dict(s, &item);
         if (status != TARN_OK) s->ended = true;
         if (status == TARN_END) samples_close(s);
-        /* A callback may have raised although the library went on. */
+        /* A callback may have raised although the library continued. */
         if (PyErr_Occurred()) Py_CLEAR(dict);
     }
     tarnpy_lock_give(&s->lock);
@@ -275,7 +276,7 @@ typedef struct members {
     tarn_source_calls calls;
     tarnpy_file file;
     tarnpy_lock lock;
-    PyObject *select; /* called with a name: whether its bytes are wanted */
+    PyObject *select; /* called with a name: whether its bytes are needed */
 } members;
 
 static int members_open(members *m, PyObject *place, bool lenient, bool allow_pipe)
@@ -318,7 +319,7 @@ static PyObject *members_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     return (PyObject *)m;
 }
 
-/* 1: wanted; 0: not; -1 with an exception. */
+/* 1: wanted; 0: not wanted; -1 with an exception. */
 static int wanted(members *m, PyObject *name)
 {
     if (!m->select) return 1;
@@ -328,8 +329,8 @@ static int wanted(members *m, PyObject *name)
     return yes;
 }
 
-/* Memory follows what comes, not what a header claims. On failure err tells, or
- * *out_short is true: there is no memory. */
+/* Allocates memory as data arrives, not by the size in a header. After a failure either
+ * err is set, or *out_short is true: out of memory. */
 static tarn_status read_payload(members *m, const tarn_member *member, char **out,
                                 bool *out_short, tarn_error *err)
 {

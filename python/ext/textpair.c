@@ -1,12 +1,12 @@
 /* textpair.c: clinical text pairs. Patients and documents are tuples here; the classes
- * users see are Python's, in tarn/iac/adapters/text_pair.py. */
+ * for users are in tarn/iac/adapters/text_pair.py. */
 #include "filespy.h"
 
 #include <string.h>
 
 /* --- Writing ----------------------------------------------------------------------- */
 
-/* A str as UTF-8 that its object keeps. Only texts may have a NUL in them. */
+/* A str as UTF-8, borrowed from its object. Only texts may contain a NUL. */
 static bool text_of(PyObject *value, const char **out, size_t *out_size)
 {
     Py_ssize_t size;
@@ -15,7 +15,7 @@ static bool text_of(PyObject *value, const char **out, size_t *out_size)
     if (out_size)
         *out_size = (size_t)size;
     else if (strlen(*out) != (size_t)size)
-        PyErr_Format(PyExc_ValueError, "%R has a NUL character in it", value);
+        PyErr_Format(PyExc_ValueError, "%R contains a NUL character", value);
     return !PyErr_Occurred();
 }
 
@@ -80,7 +80,7 @@ static PyObject *textpair_build(PyObject *module, PyObject *args)
         return NULL;
     o.style = style ? TARN_TEXTPAIR_00 : TARN_TEXTPAIR_01;
     o.overwrite = overwrite;
-    /* json.dumps has sorted keys that are numbers as numbers; 0.1 takes them as text. */
+    /* json.dumps has already sorted the keys; format 0.1 sorts number keys as text. */
     o.in_order = o.style == TARN_TEXTPAIR_00;
     const char *name = PyBytes_AsString(path);
     size_t count = (size_t)PyTuple_Size(tuple);

@@ -1,13 +1,12 @@
-/* value.c: values of fields as Python objects and the other way. What a field's name
- * means is the library's to say; here is only which Python object stands for which kind.
- */
+/* value.c: conversion between values of fields and Python objects. The library decides
+ * what a field's name means; this file only maps kinds of values to Python types. */
 #include "tarnpy.h"
 
 #include <ctype.h>
 #include <string.h>
 #include <strings.h>
 
-/* --- From the library to Python ---------------------------------------------------- */
+/* --- To Python --------------------------------------------------------------------- */
 
 static PyObject *json_function(PyObject **slot, const char *name)
 {
@@ -37,7 +36,7 @@ static bool lies_in(const tarn_array *array, const tarn_view *view)
     return view && view->data && data >= view->data && data <= view->data + view->size;
 }
 
-/* A dict if the arrays have names, else a list. */
+/* A dict if the arrays have names, otherwise a list. */
 static PyObject *many_arrays(tarnpy_state *state, const tarn_value *value,
                              const bool *writable, PyObject *keeper)
 {
@@ -55,8 +54,8 @@ static PyObject *many_arrays(tarnpy_state *state, const tarn_value *value,
     return result;
 }
 
-/* The arrays lie in the view or in memory of the value: both are kept as long as one of
- * them lives. What lies in a file cannot be written to. */
+/* The arrays point into the view or into memory of the value: both are kept alive by each
+ * array. Memory of a file is read-only. */
 static PyObject *arrays(tarnpy_state *state, tarn_value *value, tarn_view *view,
                         PyObject *owner)
 {
@@ -106,16 +105,16 @@ PyObject *tarnpy_value(tarnpy_state *state, tarn_value *value, tarn_view *view,
     return result;
 }
 
-/* --- From Python to the library ---------------------------------------------------- */
+/* --- From Python ------------------------------------------------------------------- */
 
-/* Encoding happens while the object's memory is held in here. */
+/* Holds the memory of the object during encoding. */
 typedef struct holding {
     tarn_value value;
     PyObject *text;     /* str, bytes or list of items that value points into */
     Py_buffer *buffers; /* of arrays */
     tarn_array *arrays;
     const char **names;
-    size_t count; /* of buffers held */
+    size_t count; /* number of buffers held */
 } holding;
 
 static void let_go(holding *held)
@@ -166,7 +165,7 @@ static int hold_json(tarnpy_state *state, PyObject *object, holding *held)
     return held->text ? hold_text(held, TARN_VALUE_JSON) : -1;
 }
 
-/* The object itself if it exports its memory, else NumPy's array of it. */
+/* The object itself if it has the buffer protocol, otherwise NumPy's array of it. */
 static int hold_array(tarnpy_state *state, PyObject *object, holding *held)
 {
     PyObject *array = PyObject_CheckBuffer(object) ? (Py_INCREF(object), object)
@@ -199,8 +198,8 @@ static const char *array_name(PyObject *name)
     return NULL;
 }
 
-/* Of the items as they are now: the dict may change while arrays are made of them, and
- * while they are written without the GIL. */
+/* Uses the current items: the dict may change while arrays are made from them, and while
+ * they are written without the GIL. */
 static int hold_dict(tarnpy_state *state, PyObject *object, holding *held)
 {
     held->text = PyDict_Items(object);
@@ -299,11 +298,11 @@ int tarnpy_encode(tarnpy_state *state, const char *field, PyObject *object,
     return failed || status != TARN_OK ? -1 : 0;
 }
 
-/* --- As functions ------------------------------------------------------------------ */
+/* --- Functions --------------------------------------------------------------------- */
 
 PyDoc_STRVAR(encode_doc,
-             "encode(field, value)\n--\n\nThe bytes of a value under a field's name.\n\n"
-             ">>> from tarn import _tarn\n>>> _tarn.encode('cls', 7)\nb'7'");
+             "encode(field, value)\n--\n\nReturns the bytes of a value under a field's "
+             "name.\n\n>>> from tarn import _tarn\n>>> _tarn.encode('cls', 7)\nb'7'");
 
 static PyObject *encode(PyObject *module, PyObject *args)
 {
@@ -319,8 +318,8 @@ static PyObject *encode(PyObject *module, PyObject *args)
 
 PyDoc_STRVAR(
     decode_doc,
-    "decode(field, data)\n--\n\nThe value of a field's bytes, which it may share."
-    "\n\n>>> from tarn import _tarn\n>>> _tarn.decode('cls', b'7')\n7");
+    "decode(field, data)\n--\n\nReturns the value of a field's bytes, which may share "
+    "their memory.\n\n>>> from tarn import _tarn\n>>> _tarn.decode('cls', b'7')\n7");
 
 static PyObject *decode(PyObject *module, PyObject *args)
 {

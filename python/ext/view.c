@@ -1,6 +1,6 @@
 /* view.c: bytes of the library as Python objects. A _View exports the bytes of a
- * tarn_view by the buffer protocol; users get a memoryview of it, which keeps it. A
- * _Keeper only keeps things alive for arrays that lie in them. */
+ * tarn_view through the buffer protocol; users get a memoryview, which keeps it alive. A
+ * _Keeper only keeps memory alive for arrays that point into it. */
 #include "tarnpy.h"
 
 typedef struct view_object {

@@ -1,15 +1,15 @@
-/* write.c: one type over the three writers of tarn/write.h: an archive, shards, a fold.
- * The classes that users know are made of it in Python; write and write_many are here,
- * because nothing may stand between them and the library. */
+/* write.c: one type for the three writers of tarn/write.h: an archive, shards, a fold.
+ * The classes for users derive from it in Python; write and write_many are here for
+ * speed. */
 #include "writing.h"
 
 #include <string.h>
 #include <unistd.h>
 
-/* Samples that are collected before the GIL is given back for all of them. */
+/* Samples that are collected before the GIL is released for all of them. */
 #define MANY       512u
 #define MANY_BYTES (8u << 20)
-/* Seconds between two calls of the progress callback, and samples between two looks at
+/* Seconds between two calls of the progress callback, and samples between two reads of
  * the clock. */
 #define PROGRESS_SECONDS 0.1
 #define PROGRESS_SAMPLES 64u
@@ -22,7 +22,7 @@ static int closed(void)
     return -1;
 }
 
-/* Takes the lock of a writer that is open. */
+/* Acquires the lock of an open writer. */
 static int enter(writer *w)
 {
     if (!tarnpy_is_own(w->pid) || tarnpy_lock_take(&w->lock)) return -1;
@@ -33,8 +33,9 @@ static int enter(writer *w)
 
 /* --- Writing ------------------------------------------------------------------------ */
 
-static tarn_status add(writer *w, const tarnpy_batch *batch, const tarnpy_planned *p,
-                       uint64_t *out_payload, tarn_error *err)
+static tarn_status write_sample(writer *w, const tarnpy_batch *batch,
+                                const tarnpy_planned *p, uint64_t *out_payload,
+                                tarn_error *err)
 {
     const tarn_field *fields = p->count ? batch->fields + p->first : NULL;
     tarn_written after;
@@ -53,9 +54,9 @@ static tarn_status add(writer *w, const tarnpy_batch *batch, const tarnpy_planne
     return TARN_OK;
 }
 
-/* A batch to collect samples in. While nobody else has it, it is the one that was used
- * last, with its memory. No lock is held while samples are collected: encoders and
- * iterators are anybody's code, and may wait for whoever writes. */
+/* A batch in which to collect samples: the one used last, with its memory, unless another
+ * thread has it. No lock is held while samples are collected, because encoders and
+ * iterators may run any code, and may wait for another thread that writes. */
 static tarnpy_batch lend(writer *w)
 {
     tarnpy_batch batch = w->batch;
@@ -72,7 +73,8 @@ static void take_back(writer *w, tarnpy_batch *batch)
         w->batch = *batch;
 }
 
-/* Writes all samples of a batch, without the GIL; *out_payload are their bytes. */
+/* Writes all samples of a batch without the GIL; *out_payload is the number of their
+ * bytes. */
 static int flush(writer *w, tarnpy_batch *batch, uint64_t *out_payload)
 {
     tarn_error err;
@@ -83,11 +85,11 @@ static int flush(writer *w, tarnpy_batch *batch, uint64_t *out_payload)
     Py_BEGIN_ALLOW_THREADS;
     for (size_t i = 0; i < count && status == TARN_OK; i++) {
         uint64_t payload = 0;
-        status = add(w, batch, &batch->samples[i], &payload, &err);
+        status = write_sample(w, batch, &batch->samples[i], &payload, &err);
         *out_payload += payload;
     }
     Py_END_ALLOW_THREADS;
-    w->untold += (unsigned)count;
+    w->unreported += (unsigned)count;
     tarnpy_lock_give(&w->lock);
     tarnpy_batch_empty(batch);
     if (status == TARN_OK) return 0;
@@ -104,17 +106,17 @@ static int call_progress(writer *w)
     return done ? 0 : -1;
 }
 
-static int tell(writer *w)
+static int report_progress(writer *w)
 {
-    if (!w->progress || w->untold < PROGRESS_SAMPLES) return 0;
-    w->untold = 0;
+    if (!w->progress || w->unreported < PROGRESS_SAMPLES) return 0;
+    w->unreported = 0;
     double t = tarnpy_now();
-    if (t - w->told_at < PROGRESS_SECONDS) return 0;
-    w->told_at = t;
+    if (t - w->reported_at < PROGRESS_SECONDS) return 0;
+    w->reported_at = t;
     return call_progress(w);
 }
 
-/* Adds a sample to a batch, after the caller's own encoder if there is one. */
+/* Adds a sample to a batch, after applying the caller's encoder if there is one. */
 static int collect(writer *w, tarnpy_batch *batch, PyObject *sample)
 {
     if (!w->open) return closed();
@@ -126,11 +128,11 @@ static int collect(writer *w, tarnpy_batch *batch, PyObject *sample)
     return failed;
 }
 
-PyDoc_STRVAR(write_doc,
-             "write(sample)\n--\n\n"
-             "Writes a sample, a dict with its key under \"__key__\" and a value under "
-             "each\nfield's name, and returns how many bytes its fields have. After an "
-             "exception\nthe archive is as it was before.");
+PyDoc_STRVAR(
+    write_doc,
+    "write(sample)\n--\n\nWrites a sample, a dict with its key under \"__key__\" "
+    "and a value under each\nfield's name, and returns the number of bytes of "
+    "its fields. After an exception\nthe archive is unchanged.");
 
 static PyObject *writer_write(PyObject *self, PyObject *sample)
 {
@@ -139,7 +141,7 @@ static PyObject *writer_write(PyObject *self, PyObject *sample)
     tarnpy_batch batch = lend(w);
     int failed = collect(w, &batch, sample) || flush(w, &batch, &payload);
     take_back(w, &batch);
-    if (failed || tell(w)) return NULL;
+    if (failed || report_progress(w)) return NULL;
     if (!w->silent) return PyLong_FromUnsignedLongLong(payload);
     Py_INCREF(Py_None);
     return Py_None;
@@ -150,8 +152,8 @@ static bool is_full(const tarnpy_batch *batch)
     return batch->n_samples >= MANY || batch->payload >= MANY_BYTES;
 }
 
-/* Writes as many samples as a batch takes; 1 behind the last. Those before one that
- * failed are written all the same. */
+/* Writes as many samples as fit into a batch; returns 1 after the last. If a sample
+ * fails, those before it are still written. */
 static int write_some(writer *w, tarnpy_batch *batch, PyObject *iterator, uint64_t *total)
 {
     PyObject *type, *value, *trace, *sample = NULL;
@@ -175,10 +177,9 @@ static int write_some(writer *w, tarnpy_batch *batch, PyObject *iterator, uint64
 }
 
 PyDoc_STRVAR(write_many_doc,
-             "write_many(samples)\n--\n\n"
-             "Writes all samples of an iterable, which is faster than one at a time, and "
-             "returns\nhow many bytes their fields have. Those before one that fails are "
-             "written.");
+             "write_many(samples)\n--\n\nWrites all samples of an iterable, which is "
+             "faster than one at a time, and returns\nthe number of bytes of their "
+             "fields. If a sample fails, those before it are\nwritten.");
 
 static PyObject *writer_write_many(PyObject *self, PyObject *samples)
 {
@@ -189,14 +190,14 @@ static PyObject *writer_write_many(PyObject *self, PyObject *samples)
     tarnpy_batch batch = lend(w);
     while (iterator && ended == 0) {
         ended = write_some(w, &batch, iterator, &total);
-        if (ended >= 0 && tell(w)) ended = -1;
+        if (ended >= 0 && report_progress(w)) ended = -1;
     }
     take_back(w, &batch);
     Py_XDECREF(iterator);
     return iterator && ended > 0 ? PyLong_FromUnsignedLongLong(total) : NULL;
 }
 
-PyDoc_STRVAR(member_doc, "member(name, data)\n--\n\nAdds one member of any name.");
+PyDoc_STRVAR(member_doc, "member(name, data)\n--\n\nAdds one member with any name.");
 
 static PyObject *writer_member(PyObject *self, PyObject *args)
 {
@@ -214,7 +215,8 @@ static PyObject *writer_member(PyObject *self, PyObject *args)
     }
     const char *text = NULL;
     if (w->kind != TARNPY_TAR)
-        PyErr_SetString(PyExc_TypeError, "only a single archive takes members");
+        PyErr_SetString(PyExc_TypeError,
+                        "only a writer of a single archive can add members");
     else
         text = tarnpy_batch_text(&kept, name, &size);
     if (text) {
@@ -231,9 +233,9 @@ static PyObject *writer_member(PyObject *self, PyObject *args)
     return Py_None;
 }
 
-PyDoc_STRVAR(next_doc,
-             "next_shard()\n--\n\nEnds the shard at hand; the next sample opens "
-             "another.");
+PyDoc_STRVAR(
+    next_doc,
+    "next_shard()\n--\n\nEnds the current shard; the next sample begins another.");
 
 static PyObject *writer_next(PyObject *self, PyObject *unused)
 {
@@ -242,7 +244,7 @@ static PyObject *writer_next(PyObject *self, PyObject *unused)
     tarn_status status = TARN_OK;
     if (enter(w)) return NULL;
     if (w->kind != TARNPY_SHARDS)
-        PyErr_SetString(PyExc_TypeError, "only a writer of shards has a next one");
+        PyErr_SetString(PyExc_TypeError, "only a writer of shards has next_shard()");
     else
         TARNPY_UNLOCKED(status, tarn_tar_writer_next(w->is.tar, &err));
     if (w->kind == TARNPY_SHARDS)
@@ -254,7 +256,7 @@ static PyObject *writer_next(PyObject *self, PyObject *unused)
     return Py_None;
 }
 
-PyDoc_STRVAR(has_doc, "has(key)\n--\n\nWhether the fold, as it will be, has this key.");
+PyDoc_STRVAR(has_doc, "has(key)\n--\n\nReturns whether the fold will have this key.");
 
 static PyObject *writer_has(PyObject *self, PyObject *key)
 {
@@ -267,7 +269,7 @@ static PyObject *writer_has(PyObject *self, PyObject *key)
     if (enter(w)) return NULL;
     const char *text = NULL;
     if (w->kind != TARNPY_FOLD || !PyUnicode_Check(key))
-        PyErr_SetString(PyExc_TypeError, "has() is for datasets, and a key is a string");
+        PyErr_SetString(PyExc_TypeError, "has() needs a dataset writer and a string key");
     else
         text = tarnpy_batch_text(&kept, key, &size);
     if (text)
@@ -278,7 +280,7 @@ static PyObject *writer_has(PyObject *self, PyObject *key)
     return PyErr_Occurred() ? NULL : PyBool_FromLong(there);
 }
 
-PyDoc_STRVAR(adopt_doc, "Takes whole shards of another fold; see DatasetWriter.adopt.");
+PyDoc_STRVAR(adopt_doc, "Adds whole shards of another fold; see DatasetWriter.adopt.");
 
 static tarn_status adopt(writer *w, const char *path, const uint32_t *shards,
                          size_t count, tarn_adopt how, tarn_error *err)
@@ -307,12 +309,12 @@ static PyObject *writer_adopt(PyObject *self, PyObject *args)
     for (size_t i = 0; shards && i < count && !PyErr_Occurred(); i++) {
         unsigned long n = PyLong_AsUnsignedLong(PyList_GetItem(numbers, (Py_ssize_t)i));
         if (!PyErr_Occurred() && n >= TARN_MAX_SHARDS)
-            PyErr_Format(PyExc_ValueError, "no fold has a shard %lu", n);
+            PyErr_Format(PyExc_ValueError, "shard number %lu is too large", n);
         shards[i] = (uint32_t)n;
     }
     if (!PyErr_Occurred() && enter(w) == 0) {
         if (w->kind != TARNPY_FOLD)
-            PyErr_SetString(PyExc_TypeError, "only a dataset adopts shards");
+            PyErr_SetString(PyExc_TypeError, "only a dataset writer can adopt shards");
         else
             TARNPY_UNLOCKED(status,
                             adopt(w, PyBytes_AsString(path), count ? shards : NULL, count,
@@ -327,7 +329,7 @@ static PyObject *writer_adopt(PyObject *self, PyObject *args)
     return Py_None;
 }
 
-/* --- The end ------------------------------------------------------------------------ */
+/* --- Closing ------------------------------------------------------------------------ */
 
 static tarn_status finish(writer *w, tarn_error *err)
 {
@@ -336,19 +338,20 @@ static tarn_status finish(writer *w, tarn_error *err)
     return tarn_tar_writer_finish(w->is.tar, &w->written, sizeof w->written, err);
 }
 
-/* keep: of a fold, finished shards are kept for resume. */
+/* keep: keep the finished shards of a fold for resume. */
 static void give_up(writer *w, bool keep)
 {
     w->open = false;
-    if (w->pid != getpid()) return; /* a child must not remove its parent's files */
+    if (w->pid != getpid())
+        return; /* a forked child must not remove the files of its parent */
     if (w->kind == TARNPY_FOLD)
         tarn_fold_writer_abandon(w->is.fold, keep, NULL);
     else
         tarn_tar_writer_abandon(w->is.tar);
 }
 
-PyDoc_STRVAR(finish_doc, "finish()\n--\n\nCompletes and publishes; closes the writer "
-                         "whatever comes.");
+PyDoc_STRVAR(finish_doc,
+             "finish()\n--\n\nCompletes and publishes; closes the writer in every case.");
 
 static PyObject *writer_finish(PyObject *self, PyObject *unused)
 {
@@ -366,12 +369,11 @@ static PyObject *writer_finish(PyObject *self, PyObject *unused)
     return Py_None;
 }
 
-PyDoc_STRVAR(abandon_doc,
-             "abandon()\n--\n\nGives up, and leaves nothing of what was not published. "
-             "Harmless on a writer\nthat is closed.");
-PyDoc_STRVAR(suspend_doc,
-             "suspend()\n--\n\nStops, and keeps finished shards of a dataset "
-             "for resume.");
+PyDoc_STRVAR(abandon_doc, "abandon()\n--\n\nDiscards everything that was not published. "
+                          "Does nothing if the writer\nis closed.");
+PyDoc_STRVAR(
+    suspend_doc,
+    "suspend()\n--\n\nStops, and keeps the finished shards of a dataset for resume.");
 
 static PyObject *end(PyObject *self, bool keep)
 {
@@ -403,9 +405,8 @@ static void warn_unclosed(writer *w)
 {
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
-    if (PyErr_WarnFormat(
-            PyExc_ResourceWarning, 1,
-            "a writer that was not closed is given up: nothing of it is kept"))
+    if (PyErr_WarnFormat(PyExc_ResourceWarning, 1,
+                         "the writer was not closed: everything it wrote is discarded"))
         PyErr_WriteUnraisable(NULL);
     PyErr_Restore(type, value, trace);
 }
@@ -418,7 +419,7 @@ static void writer_finalize(PyObject *self)
     give_up(w, false);
 }
 
-/* --- The type ----------------------------------------------------------------------- */
+/* --- Type --------------------------------------------------------------------------- */
 
 static int writer_traverse(PyObject *self, visitproc visit, void *arg)
 {
@@ -437,7 +438,8 @@ static int writer_traverse(PyObject *self, visitproc visit, void *arg)
 static int writer_clear(PyObject *self)
 {
     writer *w = (writer *)self;
-    if (w->open) give_up(w, false); /* before what its callbacks need is gone */
+    if (w->open)
+        give_up(w, false); /* before the objects that its callbacks need are released */
     tarnpy_file_clear(&w->file);
     Py_CLEAR(w->rules.encoders);
     Py_CLEAR(w->rules.fallback);
@@ -463,7 +465,7 @@ static PyObject *get_closed(PyObject *self, void *unused)
     return PyBool_FromLong(!((writer *)self)->open);
 }
 
-/* samples, members, payload, bytes, shards; samples and payload of the shard at hand */
+/* samples, members, payload, bytes, shards; samples and payload of the current shard */
 static PyObject *get_written(PyObject *self, void *unused)
 {
     const writer *w = (const writer *)self;
@@ -477,7 +479,8 @@ static PyObject *get_written(PyObject *self, void *unused)
 
 static PyMethodDef methods[] = {
     {"_open", (PyCFunction)(void (*)(void))tarnpy_writer_open,
-     METH_VARARGS | METH_KEYWORDS, "Opens the writer; for the classes of tarn/write.py."},
+     METH_VARARGS | METH_KEYWORDS,
+     "Opens the writer; for the classes of tarn/_write.py."},
     {"write", writer_write, METH_O, write_doc},
     {"write_many", writer_write_many, METH_O, write_many_doc},
     {"_member", writer_member, METH_VARARGS, member_doc},
@@ -491,12 +494,12 @@ static PyMethodDef methods[] = {
 };
 
 static PyGetSetDef getters[] = {
-    {"closed", get_closed, NULL, "Whether the writer was closed or given up.", NULL},
+    {"closed", get_closed, NULL, "Whether the writer was closed or abandoned.", NULL},
     {"_written", get_written, NULL, "Counts, as a tuple.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-PyDoc_STRVAR(type_doc, "What the writers of tarn are made of.");
+PyDoc_STRVAR(type_doc, "Base class of the writers of tarn.");
 
 static PyType_Slot slots[] = {
     {Py_tp_doc, (void *)(uintptr_t)type_doc},

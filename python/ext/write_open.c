@@ -1,4 +1,4 @@
-/* write_open.c: a writer's options from Python, its locks, and its opening. */
+/* write_open.c: the options, locks and opening of writers. */
 #include "writing.h"
 
 #include <string.h>
@@ -22,11 +22,11 @@ int tarnpy_lock_take(tarnpy_lock *lock)
 {
     unsigned long me = PyThread_get_thread_ident();
     if (!lock->lock) {
-        PyErr_SetString(PyExc_ValueError, "it was never opened");
+        PyErr_SetString(PyExc_ValueError, "never opened");
         return -1;
     }
     if (lock->owner == me) {
-        PyErr_SetString(PyExc_RuntimeError, "called by a callback of its own");
+        PyErr_SetString(PyExc_RuntimeError, "called from one of its own callbacks");
         return -1;
     }
     if (!PyThread_acquire_lock(lock->lock, NOWAIT_LOCK)) {
@@ -81,7 +81,7 @@ static int shard_done(void *context, const char *url, uint64_t samples, uint64_t
     return stop;
 }
 
-/* All that Python may say about a writer, parsed. */
+/* All arguments of a writer, parsed. */
 typedef struct settings {
     int kind;
     PyObject *target; /* bytes */
@@ -180,7 +180,7 @@ static int take_rules(writer *w, const settings *s)
     w->file.opener = given(s->opener);
     w->calls = tarnpy_file_sink(&w->file);
     if (!w->rules.encoders || PyDict_Check(w->rules.encoders)) return 0;
-    PyErr_SetString(PyExc_TypeError, "encoders is a dict from names to callables");
+    PyErr_SetString(PyExc_TypeError, "encoders must be a dict from names to callables");
     return -1;
 }
 
@@ -265,7 +265,7 @@ static int open_writer(writer *w, const settings *s)
     }
     w->open = true;
     w->pid = getpid();
-    w->told_at = tarnpy_now();
+    w->reported_at = tarnpy_now();
     return 0;
 }
 
@@ -274,7 +274,7 @@ PyObject *tarnpy_writer_open(PyObject *self, PyObject *args, PyObject *kwargs)
     writer *w = (writer *)self;
     settings s = defaults();
     if (w->lock.lock) {
-        PyErr_SetString(PyExc_RuntimeError, "the writer was opened before");
+        PyErr_SetString(PyExc_RuntimeError, "the writer is already open");
         return NULL;
     }
     w->state = tarnpy_type_state(Py_TYPE(self));

@@ -117,7 +117,7 @@ def open_source(url: Url, mode: str = "rb", *, compress: bool | str | None = Non
 
     >>> open_source("pipe:echo hello")
     Traceback (most recent call last):
-    tarn.errors.UnsupportedError: pipe:echo...: pipe: runs a shell command, and that was not \
+    tarn.errors.UnsupportedError: pipe:echo...: pipe: URLs run a shell command, which is not \
 allowed (allow_pipe)
     """
     number = filter_number(compress)

@@ -1,23 +1,23 @@
-/* What the library does with arrays beyond the public header: gathering elements that lie
- * anywhere into a packed block. */
+/* Array helpers beyond the public header, such as copying strided elements into a packed
+ * block. */
 #ifndef TARN_BASE_ARRAY_H
 #define TARN_BASE_ARRAY_H
 
 #include <tarn/array.h>
 
-/* Copies the elements to out, which has room for tarn_array_bytes, the last index fastest
- * (or the first, with fortran), each as it is. */
+/* Copies the elements unchanged to out, which has room for tarn_array_bytes. The last
+ * index runs fastest, or the first one with fortran. */
 void tarn__array_pack(const tarn_array *array, bool fortran, void *out);
 
-/* Whether the elements lie one after the other, the first index fastest. */
+/* Whether the elements are stored consecutively with the first index fastest. */
 bool tarn__array_is_fortran(const tarn_array *array);
 
-/* TARN_ERR_USAGE unless the type is a known one and the shape fits into 63 bits: for
- * structs that a caller filled in. */
+/* Checks a struct that a caller filled in: TARN_ERR_USAGE unless the type is known and
+ * the shape fits in 63 bits. */
 TARN_CHECKED tarn_status tarn__array_check(const tarn_array *array, tarn_error *err);
 
-/* Reverses the bytes of each number: of each half for complex, of each character for U.
- */
+/* Reverses the bytes of each number (of each half for complex numbers, of each character
+ * for U). */
 void tarn__swap_bytes(void *data, tarn_dtype dtype, uint64_t count);
 
 #endif

@@ -83,7 +83,7 @@ void *tarn__big_alloc(size_t size)
     if (size > SIZE_MAX - huge) return NULL;
     size = (size + huge - 1) & ~(huge - 1);
     void *data = aligned_alloc(huge, size);
-    /* Advice only: small pages do as well. */
+    /* Only advice: small pages work too. */
     if (data) (void)madvise(data, size, MADV_HUGEPAGE);
     return data;
 }

@@ -1,13 +1,13 @@
-/* Arithmetic on sizes that came from outside. Each helper returns false, and leaves the
- * result alone, when the true result does not fit 64 bits. */
+/* Checked arithmetic on sizes from untrusted input. Each helper returns false, and does
+ * not change the result, when the true result does not fit in 64 bits. */
 #ifndef TARN_BASE_CHECKED_H
 #define TARN_BASE_CHECKED_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* For what a static analyzer cannot see, such as that qsort loses no pointer; nothing in
- * a build. */
+/* States facts that a static analyzer cannot see, such as that qsort loses no pointer. It
+ * compiles to nothing. */
 #ifdef __clang_analyzer__
 #define TARN__KNOWN(cond) ((cond) ? (void)0 : __builtin_unreachable())
 #else
@@ -39,7 +39,7 @@ static inline bool tarn__align_up(uint64_t a, uint64_t align, uint64_t *out)
     return true;
 }
 
-/* Whether [offset, offset + length) lies inside [0, limit). */
+/* Whether [offset, offset + length) is inside [0, limit). */
 static inline bool tarn__range_in(uint64_t offset, uint64_t length, uint64_t limit)
 {
     return offset <= limit && length <= limit - offset;

@@ -1,5 +1,5 @@
-/* Element types by NumPy's names, and arrays of them. Knows nothing of files: what the
- * formats say about shapes comes here to be checked. */
+/* Element types by NumPy's names, and arrays of them. Knows nothing about files: formats
+ * pass the shapes they read to this module, which checks them. */
 #include <stdio.h>
 #include <string.h>
 
@@ -29,7 +29,7 @@ static bool size_is_known(char kind, uint32_t size)
     }
 }
 
-/* Decimal digits without sign or superfluous zero, up to INT32_MAX as in NumPy. */
+/* Decimal digits without a sign or leading zeros, up to INT32_MAX as in NumPy. */
 static bool parse_size(const char *text, size_t len, uint32_t *out)
 {
     uint64_t value = 0;
@@ -48,7 +48,7 @@ static bool has_order(tarn_dtype dtype)
     return dtype.kind == 'U' || (dtype.kind != 'S' && dtype.size > 1);
 }
 
-static bool parse(const char *text, size_t len, tarn_dtype *out)
+static bool parse_dtype(const char *text, size_t len, tarn_dtype *out)
 {
     tarn_dtype dtype;
     if (len < 3 || !parse_size(text + 2, len - 2, &dtype.size)) return false;
@@ -72,11 +72,12 @@ tarn_status tarn_dtype_parse(const char *text, size_t len, tarn_dtype *out,
     TARN__NEED(err, "text", text);
     TARN__NEED(err, "out", out);
     char shown[64];
-    if (parse(text, len, out)) return TARN_OK;
-    return tarn__fail(err, TARN_ERR_UNSUPPORTED,
-                      "element type \"%s\" is not one of |b1, integers i and u of 1 to 8 "
-                      "bytes, <f2, <f4, <f8, <c8, <c16, |S and <U",
-                      tarn_printable(shown, sizeof shown, text, len));
+    if (parse_dtype(text, len, out)) return TARN_OK;
+    return tarn__fail(
+        err, TARN_ERR_UNSUPPORTED,
+        "unsupported element type \"%s\"; supported are |b1, integers i and u of 1 to 8 "
+        "bytes, <f2, <f4, <f8, <c8, <c16, |S and <U",
+        tarn_printable(shown, sizeof shown, text, len));
 }
 
 char *tarn_dtype_text(tarn_dtype dtype, char *out)
@@ -93,18 +94,18 @@ tarn_status tarn_array_init(tarn_array *out, void *data, tarn_dtype dtype, unsig
     TARN__NEED(err, "shape", shape || !ndim);
     if (ndim > TARN_MAX_DIMS)
         return tarn__fail(err, TARN_ERR_LIMIT,
-                          "%u dimensions, and the limit is %u (TARN_MAX_DIMS)", ndim,
-                          TARN_MAX_DIMS);
+                          "too many dimensions: %u (the limit is %u, TARN_MAX_DIMS)",
+                          ndim, TARN_MAX_DIMS);
     *out = (tarn_array){.data = data, .dtype = dtype, .ndim = ndim};
     uint64_t step = dtype.size;
     for (unsigned i = ndim; i-- > 0;) {
         out->shape[i] = shape[i];
         out->strides[i] = (int64_t)step;
-        /* A length of 0 makes the array empty, but does not excuse the others. */
+        /* A length of 0 makes the array empty, but the other lengths must still fit. */
         if (shape[i] > INT64_MAX || !tarn__mul(step, shape[i] ? shape[i] : 1, &step) ||
             step > INT64_MAX)
             return tarn__fail(err, TARN_ERR_LIMIT,
-                              "an array of this shape does not fit into 2^63 bytes");
+                              "an array of this shape does not fit in 2^63 bytes");
     }
     return TARN_OK;
 }
@@ -116,9 +117,9 @@ tarn_status tarn__array_check(const tarn_array *array, tarn_error *err)
     bool known = size_is_known(t.kind, t.size) && t.size <= INT32_MAX &&
                  (t.kind != 'U' || t.size % CHARACTER == 0);
     if (!known || !(has_order(t) ? t.order == '<' || t.order == '>' : t.order == '|'))
-        return tarn__fail(
-            err, TARN_ERR_USAGE,
-            "an array whose element type is not one tarn_dtype_parse gives");
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "invalid element type in an array; get one from "
+                          "tarn_dtype_parse");
     return tarn_array_init(&checked, NULL, t, array->ndim, array->shape, err);
 }
 
@@ -171,7 +172,7 @@ static void copy_row(char *out, const char *from, uint64_t count, int64_t stride
         memcpy(out + i * size, from + (int64_t)i * stride, size);
 }
 
-/* Where the axis that runs n-th fastest stands. */
+/* The index of the axis that runs n-th fastest. */
 static unsigned axis_at(const tarn_array *array, bool fortran, unsigned n)
 {
     return fortran ? n : array->ndim - 1 - n;

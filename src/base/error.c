@@ -35,7 +35,7 @@ static void set_path(tarn_error *err, const char *path)
 {
     size_t len = path ? strlen(path) : 0;
     if (len >= sizeof err->path) {
-        /* The end of a path tells more than its beginning. */
+        /* The end of a path is more useful than its beginning. */
         path += len - (sizeof err->path - 1);
         len = sizeof err->path - 1;
     }
@@ -43,8 +43,8 @@ static void set_path(tarn_error *err, const char *path)
     err->path[len] = '\0';
 }
 
-static void fill(tarn_error *err, tarn_status code, const char *path, uint64_t offset,
-                 int sys_errno, const char *fmt, va_list args)
+static void fill_error(tarn_error *err, tarn_status code, const char *path,
+                       uint64_t offset, int sys_errno, const char *fmt, va_list args)
 {
     if (!err) return;
     err->code = code;
@@ -55,7 +55,7 @@ static void fill(tarn_error *err, tarn_status code, const char *path, uint64_t o
     size_t used = n < 0 ? 0 : (size_t)n;
     if (sys_errno && used < sizeof err->message) {
         char text[128];
-        /* The GNU strerror_r returns the text, wherever it lies. */
+        /* The GNU strerror_r returns the text, which may be outside the buffer. */
         const char *what = strerror_r(sys_errno, text, sizeof text);
         snprintf(err->message + used, sizeof err->message - used, ": %s", what);
     }
@@ -66,7 +66,7 @@ void tarn__error_set(tarn_error *err, tarn_status code, const char *path, uint64
 {
     va_list args;
     va_start(args, fmt);
-    fill(err, code, path, offset, 0, fmt, args);
+    fill_error(err, code, path, offset, 0, fmt, args);
     va_end(args);
 }
 
@@ -79,7 +79,7 @@ tarn_status tarn__error_set_errno(tarn_error *err, const char *path, int e,
                        : e == EEXIST               ? TARN_ERR_EXISTS
                                                    : TARN_ERR_IO;
     va_start(args, fmt);
-    fill(err, code, path, TARN_NO_OFFSET, e, fmt, args);
+    fill_error(err, code, path, TARN_NO_OFFSET, e, fmt, args);
     va_end(args);
     return code;
 }
@@ -100,7 +100,7 @@ void tarn__error_line(tarn_error *err, tarn_status code, const char *path, uint6
                     (unsigned long long)line, message);
 }
 
-/* A path may come from the data, and a terminal obeys what is written to it. */
+/* A path may come from the data, and terminals interpret control characters in it. */
 static bool is_calm(const char *path)
 {
     for (; *path; path++)
@@ -130,7 +130,7 @@ char *tarn_error_text(const tarn_error *err, char *buf, size_t size)
     return buf;
 }
 
-/* Characters that terminals obey or that turn the text around: C1 controls, and the
+/* Characters that terminals interpret or that reorder the text: C1 controls, and the
  * marks, embeddings and isolates of bidirectional text. */
 static bool is_tricky(const char *s, size_t len)
 {

@@ -1,12 +1,13 @@
-/* Mutexes that a fork finds free: whoever forks holds them meanwhile, so that the child's
- * copy is never one that a thread of the parent had locked, guarding what that thread was
- * in the middle of. */
+/* Mutexes that are safe across fork: the forking thread holds all of them during the
+ * fork. So the child never gets a mutex that another thread of the parent had locked, nor
+ * data that such a thread was in the middle of changing. */
 #ifndef TARN_BASE_FORKLOCK_H
 #define TARN_BASE_FORKLOCK_H
 
 #include <pthread.h>
 
-/* A thread that holds one may take one that is further in, never the other way. */
+/* Lock order: a thread that holds a lock may take only locks that are further in, so it
+ * holds at most one lock of each depth. See forklock.c. */
 typedef enum tarn__lock_depth {
     TARN__LOCK_OUTERMOST,
     TARN__LOCK_OUTER,

@@ -1,4 +1,4 @@
-/* Open addressing; the hash is its own place. */
+/* Open addressing; the position of a hash is derived from the hash itself. */
 #include "base/hashes.h"
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@ void tarn__hashes_clear(tarn__hashes *set)
     set->count = 0;
 }
 
-static size_t find(const tarn__hashes *set, uint64_t hash)
+static size_t find_slot(const tarn__hashes *set, uint64_t hash)
 {
     size_t at = (size_t)hash & (set->slot_count - 1);
     while (set->slots[at] && set->slots[at] != hash)
@@ -27,7 +27,7 @@ static size_t find(const tarn__hashes *set, uint64_t hash)
     return at;
 }
 
-static tarn_status grow(tarn__hashes *set, tarn_error *err)
+static tarn_status grow_table(tarn__hashes *set, tarn_error *err)
 {
     tarn__hashes more = *set;
     more.slot_count = set->slot_count ? set->slot_count * 2 : 1024;
@@ -39,7 +39,7 @@ static tarn_status grow(tarn__hashes *set, tarn_error *err)
     }
     for (size_t i = 0; i < set->slot_count; i++) {
         if (!set->slots[i]) continue;
-        size_t at = find(&more, set->slots[i]);
+        size_t at = find_slot(&more, set->slots[i]);
         more.slots[at] = set->slots[i];
         if (set->numbered) more.numbers[at] = set->numbers[i];
     }
@@ -53,8 +53,8 @@ tarn_status tarn__hashes_add(tarn__hashes *set, uint64_t hash, uint32_t *number,
 {
     bool full = set->max && set->count >= set->max;
     if (hash == 0) hash = 1;
-    if (set->count >= set->slot_count / 2 && !full) TARN_TRY(grow(set, err));
-    size_t at = find(set, hash);
+    if (set->count >= set->slot_count / 2 && !full) TARN_TRY(grow_table(set, err));
+    size_t at = find_slot(set, hash);
     *out_there = set->slots[at] == hash;
     if (*out_there && set->numbered) *number = set->numbers[at];
     if (*out_there) return TARN_OK;

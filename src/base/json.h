@@ -1,19 +1,18 @@
-/* JSON as Python reads and writes it: RFC 8259 and the words NaN, Infinity, -Infinity;
- * numbers of any length; text with lone surrogates. Formats whose headers Python wrote
- * are read by this and written byte for byte the same.
+/* JSON as Python reads and writes it: RFC 8259 plus the words NaN, Infinity and
+ * -Infinity, numbers of any length, and text with lone surrogates. Headers written by
+ * Python are read by this module and written back byte for byte the same.
  *
- * Reading: the whole text becomes a list of values in the order they stand in the text,
- * each behind its parent, so that a tree is two allocations and is walked without
- * recursion:
+ * Reading: the whole text becomes a list of values in the order of the text, each after
+ * its parent. A tree is therefore two allocations, and walking it needs no recursion:
  *
  *     const tarn__json *v = tarn__json_root(&doc), *child = v + 1;
  *     for (uint32_t i = 0; i < v->size; i++, child = tarn__json_next(child)) ...
  *
- * In an object, children are key, value, key, value: size counts the pairs, and the value
- * of a key is the one behind it.
+ * The children of an object are key, value, key, value: size counts the pairs, and the
+ * value of a key follows it.
  *
- * Writing: calls in the order of the text append to a buffer. A failure is kept and told
- * by tarn__json_end, so that calls in between need no check. */
+ * Writing: calls in the order of the text append to a buffer. A failure is kept and
+ * returned by tarn__json_end, so the calls in between need no check. */
 #ifndef TARN_BASE_JSON_H
 #define TARN_BASE_JSON_H
 
@@ -25,7 +24,7 @@ typedef enum tarn__json_kind {
     TARN__JSON_NULL,
     TARN__JSON_FALSE,
     TARN__JSON_TRUE,
-    TARN__JSON_INTEGER, /* no point, no exponent; any number of digits */
+    TARN__JSON_INTEGER, /* no point or exponent; any number of digits */
     TARN__JSON_REAL,    /* any other number, and NaN, Infinity, -Infinity */
     TARN__JSON_STRING,
     TARN__JSON_LIST,
@@ -34,13 +33,14 @@ typedef enum tarn__json_kind {
 
 typedef struct tarn__json {
     tarn__json_kind kind;
-    uint32_t size; /* bytes of text, elements of a list, pairs of an object */
+    uint32_t size; /* bytes of text, elements of a list, or pairs of an object */
     union {
-        /* A string's bytes, with a NUL behind them and maybe inside; a number's as they
-         * stood. A lone surrogate is kept in the form UTF-8 would give it (ED A0 80 to
-         * ED BF BF), so tarn__utf8_is_valid tells whether a string has one. */
+        /* The bytes of a string, followed by a NUL (there may be others inside), or of a
+         * number as written. A lone surrogate is kept in the form UTF-8 would give it (ED
+         * A0 80 to ED BF BF), so tarn__utf8_is_valid says whether a string has one. */
         const char *text;
-        uint32_t span; /* of lists and objects: values inside at any depth, and itself */
+        uint32_t span; /* lists and objects: number of values at any depth, including
+                          itself */
     } u;
 } tarn__json;
 
@@ -54,8 +54,8 @@ typedef struct tarn__json_options {
     size_t max_bytes;
     uint32_t max_depth;
     uint32_t max_values;
-    bool last_wins; /* a key twice: the later value in the earlier place, as in Python;
-                       otherwise an error */
+    bool last_wins; /* a duplicate key: keep the earlier position and the later value,
+                       as in Python; otherwise an error */
 } tarn__json_options;
 
 #define TARN__JSON_OPTIONS_INIT                                                          \
@@ -63,9 +63,9 @@ typedef struct tarn__json_options {
         TARN_MAX_JSON_BYTES, TARN_MAX_JSON_DEPTH, TARN_MAX_JSON_VALUES, false            \
     }
 
-/* Reads one value with nothing but blanks around it. An error's offset is counted from
- * the start of the text; the caller adds the path, and where the text stands in the file.
- * doc is set whatever the outcome; after a failure it is empty. */
+/* Reads one value with only whitespace around it. An error's offset counts from the start
+ * of the text; the caller adds the path and the position of the text in the file. doc is
+ * always set; after a failure it is empty. */
 TARN_CHECKED tarn_status tarn__json_parse(tarn__json_doc *doc, const char *text,
                                           size_t len, const tarn__json_options *options,
                                           tarn_error *err);
@@ -76,7 +76,7 @@ static inline const tarn__json *tarn__json_root(const tarn__json_doc *doc)
     return doc->values;
 }
 
-/* The value behind v and all that is in it. */
+/* The value after v and everything inside v. */
 static inline const tarn__json *tarn__json_next(const tarn__json *v)
 {
     return v->kind >= TARN__JSON_LIST ? v + v->u.span : v + 1;
@@ -88,28 +88,28 @@ static inline bool tarn__json_is(const tarn__json *v, const char *text, size_t l
            __builtin_memcmp(v->u.text, text, len) == 0;
 }
 
-/* The value of a key in an object, or NULL; looks at one key after the other. */
+/* The value of a key in an object, or NULL. Compares the keys one by one. */
 const tarn__json *tarn__json_find(const tarn__json *object, const char *key);
 
 /* False unless v is an integer (1.0 and 1e3 are not) that fits. */
 bool tarn__json_int64(const tarn__json *v, int64_t *out);
 bool tarn__json_uint64(const tarn__json *v, uint64_t *out);
 
-/* The double nearest to a number of either kind, infinite past their range. False for
- * what is no number. */
+/* The double nearest to a number of either kind; infinite past the range of doubles.
+ * False if v is not a number. */
 bool tarn__json_double(const tarn__json *v, double *out);
 
 /* --- Writing -------------------------------------------------------------------- */
 
-#define TARN__JSON_ONE_LINE (-1) /* as indent: ", " and ": ", no line breaks */
+#define TARN__JSON_ONE_LINE (-1) /* value of indent: ", " and ": ", no line breaks */
 
 typedef struct tarn__json_writer {
     tarn__buf *out;
     int indent; /* spaces per level, or TARN__JSON_ONE_LINE */
     bool ascii; /* Python's ensure_ascii; otherwise only lone surrogates are escaped */
     unsigned depth;
-    bool first;     /* nothing stands in the innermost list or object yet */
-    bool after_key; /* a value belongs to the key just written */
+    bool first;     /* the innermost list or object is still empty */
+    bool after_key; /* the next value belongs to the key just written */
     tarn_status status;
     tarn_error failure;
 } tarn__json_writer;
@@ -117,7 +117,8 @@ typedef struct tarn__json_writer {
 /* Python's defaults: ascii, one line. Appends to out, which the caller owns. */
 void tarn__json_begin(tarn__json_writer *w, tarn__buf *out);
 
-/* The failure of any call, or TARN_OK. TARN_ERR_USAGE if a list or object is open. */
+/* The failure of any call, or TARN_OK. TARN_ERR_USAGE if a list or object is still
+ * open. */
 TARN_CHECKED tarn_status tarn__json_end(tarn__json_writer *w, tarn_error *err);
 
 void tarn__json_open(tarn__json_writer *w, char bracket); /* '[' or '{' */
@@ -125,7 +126,8 @@ void tarn__json_close(tarn__json_writer *w, char bracket);
 void tarn__json_key(tarn__json_writer *w, const char *text, size_t len);
 void tarn__json_key_text(tarn__json_writer *w, const char *text);
 
-/* Text is UTF-8, where surrogates may stand as in a tree; TARN_ERR_FORMAT otherwise. */
+/* Text is UTF-8, which may contain surrogates as in a parsed tree; otherwise
+ * TARN_ERR_FORMAT. */
 void tarn__json_put_string(tarn__json_writer *w, const char *text, size_t len);
 void tarn__json_put_text(tarn__json_writer *w, const char *text);
 void tarn__json_put_int(tarn__json_writer *w, int64_t value);
@@ -134,12 +136,11 @@ void tarn__json_put_double(tarn__json_writer *w, double value);
 void tarn__json_put_bool(tarn__json_writer *w, bool value);
 void tarn__json_put_null(tarn__json_writer *w);
 
-/* Text that is one JSON value already, as it is. */
+/* Writes text that is already one JSON value, unchanged. */
 void tarn__json_put_raw(tarn__json_writer *w, const char *text, size_t len);
 
-/* What Python's dumps makes of what its loads makes of the text: numbers with point or
- * exponent in their shortest form, -0 as 0. With sort, keys in the order of their code
- * points. */
+/* Writes what Python's dumps(loads(text)) gives: numbers with point or exponent in their
+ * shortest form, and -0 as 0. With sort, keys are in code point order. */
 void tarn__json_put_value(tarn__json_writer *w, const tarn__json *v, bool sort);
 
 #endif

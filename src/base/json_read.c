@@ -1,5 +1,5 @@
-/* Reading JSON: one pass over a copy of the text, without recursion. Strings are
- * unescaped where they stand, which never makes them longer. */
+/* Reading JSON: a single pass through a copy of the text, without recursion. Strings are
+ * unescaped in place, which never makes them longer. */
 #include "base/json.h"
 
 #include <stdlib.h>
@@ -9,10 +9,10 @@
 #include "base/number.h"
 #include "base/utf8.h"
 
-#define FEW_KEYS 8u /* so many are compared each with each */
+#define FEW_KEYS 8u /* up to this many keys are compared pairwise */
 
 typedef struct member {
-    uint32_t key, value; /* places in the list of values */
+    uint32_t key, value; /* positions in the list of values */
 } member;
 
 typedef struct reader {
@@ -21,12 +21,12 @@ typedef struct reader {
     tarn_error *err;
     size_t at, len;
     size_t capacity;
-    uint32_t *open; /* places of the lists and objects we are in, outermost first */
+    uint32_t *open; /* positions of the open lists and objects, outermost first */
     size_t depth, open_capacity;
     member *members; /* of the object that is being closed */
     size_t members_capacity;
-    member *
-        settled; /* keys that stand twice: the first with its last value, others with 0 */
+    /* Duplicate keys: the first with its last value, the others with 0. */
+    member *settled;
     size_t settled_count, settled_capacity;
 } reader;
 
@@ -37,14 +37,14 @@ typedef struct reader {
 
 static char peek(const reader *r)
 {
-    return r->doc->text[r->at]; /* a NUL stands behind the text */
+    return r->doc->text[r->at]; /* the text ends with a NUL */
 }
 
 static tarn_status unexpected(reader *r, const char *wanted)
 {
     char shown[32];
     if (r->at >= r->len)
-        return fail(r, r->at, "expected %s, and the text ends here", wanted);
+        return fail(r, r->at, "expected %s, found the end of the text", wanted);
     size_t n = tarn__utf8_valid_length(r->doc->text + r->at, r->len - r->at);
     tarn_printable(shown, sizeof shown, r->doc->text + r->at, n ? n : 1);
     return fail(r, r->at, "expected %s, found '%s'", wanted, shown);
@@ -57,7 +57,7 @@ static void skip_blanks(reader *r)
         r->at++;
 }
 
-/* --- Values that stand alone ---------------------------------------------------- */
+/* --- Scalars -------------------------------------------------------------------- */
 
 static tarn_status add_value(reader *r, tarn__json value)
 {
@@ -86,14 +86,13 @@ static tarn_status read_number(reader *r)
     if (peek(r) == '-') r->at++;
     size_t digits = count_digits(r->doc->text + r->at);
     if (digits == 0) return unexpected(r, "a digit");
-    if (digits > 1 && peek(r) == '0')
-        return fail(r, r->at, "a number begins with a superfluous 0");
+    if (digits > 1 && peek(r) == '0') return fail(r, r->at, "a number has a leading 0");
     r->at += digits;
     if (peek(r) == '.') {
         value.kind = TARN__JSON_REAL;
         r->at++;
         digits = count_digits(r->doc->text + r->at);
-        if (digits == 0) return unexpected(r, "a digit behind the point");
+        if (digits == 0) return unexpected(r, "a digit after the point");
         r->at += digits;
     }
     if (peek(r) == 'e' || peek(r) == 'E') {
@@ -101,14 +100,14 @@ static tarn_status read_number(reader *r)
         r->at++;
         if (peek(r) == '+' || peek(r) == '-') r->at++;
         digits = count_digits(r->doc->text + r->at);
-        if (digits == 0) return unexpected(r, "a digit of the exponent");
+        if (digits == 0) return unexpected(r, "a digit in the exponent");
         r->at += digits;
     }
     value.size = (uint32_t)(r->at - began);
     return add_value(r, value);
 }
 
-/* Takes the word if it stands here. */
+/* Consumes the word if it is next. */
 static bool take_word(reader *r, const char *word, tarn__json_kind kind,
                       tarn_status *status)
 {
@@ -145,14 +144,14 @@ static tarn_status read_hex(reader *r, uint32_t *out)
                          : c >= 'a' && c <= 'f' ? (uint32_t)(c - 'a' + 10)
                          : c >= 'A' && c <= 'F' ? (uint32_t)(c - 'A' + 10)
                                                 : 16;
-        if (digit == 16) return unexpected(r, "four hexadecimal digits behind \\u");
+        if (digit == 16) return unexpected(r, "four hexadecimal digits after \\u");
         value = value << 4 | digit;
     }
     *out = value;
     return TARN_OK;
 }
 
-/* Behind \u: one code point, or a lone surrogate. */
+/* After \u: one code point, or a lone surrogate. */
 static tarn_status read_unicode(reader *r, char **out)
 {
     uint32_t code = 0, low = 0;
@@ -181,13 +180,13 @@ static tarn_status read_escape(reader *r, char **out)
         return read_unicode(r, out);
     }
     const char *known = peek(r) ? strchr(from, peek(r)) : NULL;
-    if (!known) return unexpected(r, "one of \"\\/bfnrtu behind a backslash");
+    if (!known) return unexpected(r, "one of \"\\/bfnrtu after a backslash");
     *(*out)++ = to[known - from];
     r->at++;
     return TARN_OK;
 }
 
-/* From the quote to behind the closing one. */
+/* Reads from the opening quote up to and including the closing one. */
 static tarn_status read_string(reader *r)
 {
     char *text = r->doc->text, *begin = text + r->at + 1, *out = begin;
@@ -218,7 +217,7 @@ static tarn_status read_string(reader *r)
                                      .u.text = begin});
 }
 
-/* --- Keys that stand twice ------------------------------------------------------ */
+/* --- Duplicate keys ------------------------------------------------------------- */
 
 static int compare_text(const tarn__json *a, const tarn__json *b)
 {
@@ -263,9 +262,9 @@ static bool few_are_distinct(const reader *r, uint32_t count)
     return true;
 }
 
-/* Of each run of equal keys the first gets the last one's value, and the others none.
- * Place 0 is the root, so no member's value. *out_twice is the first key that stood
- * before, or 0. */
+/* In each run of equal keys the first gets the value of the last, and the others get
+ * none. Position 0 is the root, so it is never the value of a member. *out_twice is the
+ * first key that repeats an earlier one, or 0. */
 static tarn_status settle_equal(reader *r, uint32_t count, uint32_t *out_twice)
 {
     const tarn__json *values = r->doc->values;
@@ -299,10 +298,11 @@ static tarn_status check_keys(reader *r, const tarn__json *object)
     const tarn__json *key = r->doc->values + twice;
     tarn_printable(shown, sizeof shown, key->u.text, key->size);
     return fail(r, (uint64_t)(key->u.text - r->doc->text - 1),
-                "key \"%s\" stands twice in one object", shown);
+                "duplicate key \"%s\" in one object", shown);
 }
 
-/* A list or object that is copied: what comes next in it, and where its copy stands. */
+/* A list or object that is being copied: its next element, and the position of its
+ * copy. */
 typedef struct copied {
     const tarn__json *next;
     uint32_t left, kept, at;
@@ -327,7 +327,7 @@ static void copy_value(copier *c, const tarn__json *v)
     c->out[c->count++] = *v;
 }
 
-/* The value that a key has in the end, or NULL if it is dropped. */
+/* The final value of a key, or NULL if the key is dropped. */
 static const tarn__json *value_of(const reader *r, const tarn__json *key)
 {
     member wanted = {.key = (uint32_t)(key - r->doc->values)};
@@ -353,8 +353,8 @@ static void copy_next(copier *c)
     copy_value(c, v);
 }
 
-/* Copies the tree once, without what lost: dropping it object by object would copy what
- * is deep inside over and over. */
+/* Copies the tree once, without the dropped values. Dropping them object by object would
+ * copy deeply nested values again and again. */
 static tarn_status drop_losers(reader *r)
 {
     copier c = {.r = r};
@@ -385,7 +385,7 @@ static tarn_status drop_losers(reader *r)
     return TARN_OK;
 }
 
-/* --- The whole ------------------------------------------------------------------ */
+/* --- The whole text ------------------------------------------------------------- */
 
 static tarn_status open_container(reader *r)
 {
@@ -413,7 +413,7 @@ static tarn_status read_key(reader *r)
     if (peek(r) != '"') return unexpected(r, "a key in quotes");
     TARN_TRY(read_string(r));
     skip_blanks(r);
-    if (peek(r) != ':') return unexpected(r, "':' behind a key");
+    if (peek(r) != ':') return unexpected(r, "':' after a key");
     r->at++;
     skip_blanks(r);
     return TARN_OK;
@@ -431,8 +431,9 @@ static tarn__json *innermost(reader *r)
     return r->doc->values + r->open[r->depth - 1];
 }
 
-/* Behind a value: closes what ends here, until another value follows or all is done. */
-static tarn_status read_behind_value(reader *r)
+/* After a value: closes what ends here, until another value follows or the text is
+ * done. */
+static tarn_status read_after_value(reader *r)
 {
     while (r->depth) {
         bool is_list = innermost(r)->kind == TARN__JSON_LIST;
@@ -451,7 +452,7 @@ static tarn_status read_behind_value(reader *r)
     return TARN_END;
 }
 
-/* Behind an opening bracket: TARN_END if it is closed at once. */
+/* After an opening bracket: TARN_END if it is closed at once. */
 static tarn_status read_first(reader *r)
 {
     bool is_list = innermost(r)->kind == TARN__JSON_LIST;
@@ -477,21 +478,22 @@ static tarn_status read_values(reader *r)
         } else {
             TARN_TRY(read_scalar(r));
         }
-        status = read_behind_value(r);
+        status = read_after_value(r);
         if (status == TARN_END) break;
         TARN_TRY(status);
     }
     skip_blanks(r);
-    if (r->at != r->len) return unexpected(r, "nothing behind the value");
+    if (r->at != r->len) return unexpected(r, "nothing after the value");
     return r->settled_count ? drop_losers(r) : TARN_OK;
 }
 
 static tarn_status read_text(reader *r, const char *text)
 {
     if (r->len > r->options->max_bytes || r->len >= UINT32_MAX)
-        return tarn__fail(r->err, TARN_ERR_LIMIT,
-                          "JSON of %zu bytes, and the limit is %zu (TARN_MAX_JSON_BYTES)",
-                          r->len, r->options->max_bytes);
+        return tarn__fail(
+            r->err, TARN_ERR_LIMIT,
+            "JSON text of %zu bytes (the limit is %zu, TARN_MAX_JSON_BYTES)", r->len,
+            r->options->max_bytes);
     r->doc->text = malloc(r->len + 1);
     if (!r->doc->text) return tarn__fail_memory(r->err);
     if (r->len) memcpy(r->doc->text, text, r->len);
@@ -521,7 +523,7 @@ void tarn__json_reset(tarn__json_doc *doc)
     *doc = (tarn__json_doc){0};
 }
 
-/* --- Looking at values ---------------------------------------------------------- */
+/* --- Accessing values ----------------------------------------------------------- */
 
 const tarn__json *tarn__json_find(const tarn__json *object, const char *key)
 {
@@ -533,7 +535,7 @@ const tarn__json *tarn__json_find(const tarn__json *object, const char *key)
     return NULL;
 }
 
-/* The digits' value, if it is not above most. */
+/* The value of the digits, if it is at most most. */
 static bool magnitude(const char *text, size_t len, uint64_t most, uint64_t *out)
 {
     uint64_t value = 0;

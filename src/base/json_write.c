@@ -10,14 +10,14 @@
 
 /* --- Bytes ---------------------------------------------------------------------- */
 
-static void put(tarn__json_writer *w, const void *data, size_t len)
+static void put_bytes(tarn__json_writer *w, const void *data, size_t len)
 {
     if (w->status == TARN_OK) w->status = tarn__buf_add(w->out, data, len, &w->failure);
 }
 
 static void put_char(tarn__json_writer *w, char c)
 {
-    put(w, &c, 1);
+    put_bytes(w, &c, 1);
 }
 
 static void fail(tarn__json_writer *w, tarn_status code, const char *message)
@@ -36,14 +36,14 @@ static void new_line(tarn__json_writer *w)
     w->out->size += spaces;
 }
 
-/* What stands between this value or key and the one before. */
+/* Writes the separator between the previous value or key and this one. */
 static void separate(tarn__json_writer *w)
 {
     if (w->after_key) {
         w->after_key = false;
         return;
     }
-    if (w->depth && !w->first) put(w, ", ", w->indent < 0 ? 2 : 1);
+    if (w->depth && !w->first) put_bytes(w, ", ", w->indent < 0 ? 2 : 1);
     if (w->depth) new_line(w);
     w->first = false;
 }
@@ -54,7 +54,7 @@ static void put_unit(tarn__json_writer *w, uint32_t unit)
 {
     char text[8];
     snprintf(text, sizeof text, "\\u%04x", (unsigned)unit & 0xffffu);
-    put(w, text, 6);
+    put_bytes(w, text, 6);
 }
 
 static void put_code(tarn__json_writer *w, uint32_t code)
@@ -84,7 +84,7 @@ static bool is_surrogate(const unsigned char *s, size_t len)
            (s[2] & 0xc0) == 0x80;
 }
 
-/* One character that cannot stand as it is; returns how many bytes it had. */
+/* Writes one character that must be escaped; returns its length in the text. */
 static size_t put_escaped(tarn__json_writer *w, const char *text, size_t len)
 {
     const unsigned char *s = (const unsigned char *)text;
@@ -94,7 +94,7 @@ static size_t put_escaped(tarn__json_writer *w, const char *text, size_t len)
     }
     size_t n = tarn__utf8_valid_length(text, len);
     if (n && !w->ascii) {
-        put(w, text, n);
+        put_bytes(w, text, n);
         return n;
     }
     if (n) {
@@ -105,11 +105,11 @@ static size_t put_escaped(tarn__json_writer *w, const char *text, size_t len)
         put_unit(w, 0xd000u | (s[1] & 0x3fu) << 6 | (s[2] & 0x3fu));
         return 3;
     }
-    fail(w, TARN_ERR_FORMAT, "JSON: text that is not UTF-8 cannot be written");
+    fail(w, TARN_ERR_FORMAT, "JSON: cannot write text that is not UTF-8");
     return len;
 }
 
-/* Bytes at the front that are written as they are. */
+/* The number of leading bytes that need no escaping. */
 static size_t plain_length(const tarn__json_writer *w, const char *text, size_t len)
 {
     size_t n = 0;
@@ -128,7 +128,7 @@ static void put_quoted(tarn__json_writer *w, const char *text, size_t len)
     while (len && w->status == TARN_OK) {
         size_t n = plain_length(w, text, len);
         if (n)
-            put(w, text, n);
+            put_bytes(w, text, n);
         else
             n = put_escaped(w, text, len);
         text += n;
@@ -153,7 +153,7 @@ void tarn__json_begin(tarn__json_writer *w, tarn__buf *out)
 tarn_status tarn__json_end(tarn__json_writer *w, tarn_error *err)
 {
     if (w->depth || w->after_key)
-        fail(w, TARN_ERR_USAGE, "JSON: a list or an object is not closed");
+        fail(w, TARN_ERR_USAGE, "JSON: a list or object is not closed");
     if (w->status != TARN_OK && err) *err = w->failure;
     return w->status;
 }
@@ -170,7 +170,7 @@ void tarn__json_close(tarn__json_writer *w, char bracket)
 {
     bool empty = w->first;
     if (w->depth == 0 || w->after_key) {
-        fail(w, TARN_ERR_USAGE, "JSON: a bracket is closed that is not open");
+        fail(w, TARN_ERR_USAGE, "JSON: closing a bracket that is not open");
         return;
     }
     w->depth--;
@@ -183,7 +183,7 @@ void tarn__json_key(tarn__json_writer *w, const char *text, size_t len)
 {
     separate(w);
     put_quoted(w, text, len);
-    put(w, ": ", 2);
+    put_bytes(w, ": ", 2);
     w->after_key = true;
 }
 
@@ -195,7 +195,7 @@ void tarn__json_key_text(tarn__json_writer *w, const char *text)
 void tarn__json_put_raw(tarn__json_writer *w, const char *text, size_t len)
 {
     separate(w);
-    put(w, text, len);
+    put_bytes(w, text, len);
 }
 
 void tarn__json_put_string(tarn__json_writer *w, const char *text, size_t len)
@@ -243,8 +243,8 @@ void tarn__json_put_null(tarn__json_writer *w)
 
 /* A list or object that is being written. */
 typedef struct level {
-    const tarn__json *next;  /* the element or key that comes, if not sorted */
-    const tarn__json **keys; /* sorted, or NULL */
+    const tarn__json *next;  /* the next element or key, if not sorted */
+    const tarn__json **keys; /* sorted keys, or NULL */
     uint32_t done, size;
     bool is_list;
 } level;
@@ -255,7 +255,7 @@ static void put_scalar(tarn__json_writer *w, const tarn__json *v)
     if (v->kind == TARN__JSON_STRING) {
         tarn__json_put_string(w, v->u.text, v->size);
     } else if (v->kind == TARN__JSON_REAL) {
-        /* The words mean what strtod takes them for. */
+        /* strtod reads the words NaN and Infinity too. */
         if (tarn__json_double(v, &value)) tarn__json_put_double(w, value);
     } else if (v->kind == TARN__JSON_INTEGER && v->size == 2 && v->u.text[0] == '-' &&
                v->u.text[1] == '0') {
@@ -295,8 +295,8 @@ static void open_level(tarn__json_writer *w, level *l, const tarn__json *v, bool
     if (sort && !l->is_list) l->keys = sorted_keys(w, v);
 }
 
-/* The next value of a level, its key written. */
-static const tarn__json *step(tarn__json_writer *w, level *l)
+/* The next value of a level, after writing its key. */
+static const tarn__json *next_in_level(tarn__json_writer *w, level *l)
 {
     const tarn__json *v = l->keys ? l->keys[l->done] : l->next;
     l->done++;
@@ -326,7 +326,7 @@ static void put_container(tarn__json_writer *w, const tarn__json *v, bool sort)
             tarn__json_close(w, levels[--depth].is_list ? ']' : '}');
             free(levels[depth].keys);
         }
-        if (depth && w->status == TARN_OK) v = step(w, &levels[depth - 1]);
+        if (depth && w->status == TARN_OK) v = next_in_level(w, &levels[depth - 1]);
     } while (depth && w->status == TARN_OK);
     while (depth)
         free(levels[--depth].keys);

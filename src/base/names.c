@@ -23,7 +23,7 @@ static void draw_sip_key(void)
 {
     if (getrandom(sip_key, sizeof sip_key, GRND_NONBLOCK) == (ssize_t)sizeof sip_key)
         return;
-    /* No entropy yet at early boot: the clock and an address are what there is. */
+    /* At early boot there may be no entropy yet: use the clock and an address. */
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     sip_key[0] = (uint64_t)now.tv_nsec * UINT64_C(0x9e3779b97f4a7c15);
@@ -97,7 +97,8 @@ void tarn__names_reset(tarn__names *names)
 }
 
 /* The slot that holds the name, or the empty one where it would go. */
-static size_t probe(const tarn__names *names, uint64_t hash, const char *name, size_t len)
+static size_t probe_slots(const tarn__names *names, uint64_t hash, const char *name,
+                          size_t len)
 {
     size_t mask = names->slot_count - 1;
     size_t at = (size_t)hash & mask;
@@ -112,7 +113,7 @@ static size_t probe(const tarn__names *names, uint64_t hash, const char *name, s
 uint32_t tarn__names_find(const tarn__names *names, const char *name, size_t len)
 {
     if (names->count == 0) return TARN__NAME_NONE;
-    return names->slots[probe(names, sip_hash(name, len), name, len)] - 1;
+    return names->slots[probe_slots(names, sip_hash(name, len), name, len)] - 1;
 }
 
 static tarn_status grow_slots(tarn__names *names, tarn_error *err)
@@ -138,7 +139,7 @@ tarn_status tarn__names_add(tarn__names *names, const char *name, size_t len,
 {
     TARN_TRY(grow_slots(names, err));
     uint64_t hash = sip_hash(name, len);
-    size_t at = probe(names, hash, name, len);
+    size_t at = probe_slots(names, hash, name, len);
     if (names->slots[at]) {
         *out_id = names->slots[at] - 1;
         return TARN_OK;

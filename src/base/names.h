@@ -1,7 +1,7 @@
 /* A table of distinct names, numbered from 0 in the order they were added.
  *
- * The hash is SipHash under a key drawn once per process, so nobody can prepare names
- * that collide; and a name found by its hash is always compared in full. */
+ * The hash is SipHash with a random key for each process, so nobody can prepare names
+ * that collide. A name found by its hash is always compared in full. */
 #ifndef TARN_BASE_NAMES_H
 #define TARN_BASE_NAMES_H
 
@@ -27,11 +27,12 @@ void tarn__names_reset(tarn__names *names);
 /* The number of a name, or TARN__NAME_NONE. */
 uint32_t tarn__names_find(const tarn__names *names, const char *name, size_t len);
 
-/* Adds a copy of the name unless it is there; *out_id is its number either way. */
+/* Adds a copy of the name unless the table has it; *out_id is its number in both
+ * cases. */
 TARN_CHECKED tarn_status tarn__names_add(tarn__names *names, const char *name, size_t len,
                                          uint32_t *out_id, tarn_error *err);
 
-/* The hash that the table uses, for a process's own lifetime. */
+/* The hash that the table uses. It is constant only within one process. */
 uint64_t tarn__name_hash(const char *name, size_t len);
 
 tarn__name tarn__names_get(const tarn__names *names, size_t id);

@@ -1,5 +1,5 @@
 /* Shortest round-trip text of doubles. The digits come from the C library, which rounds
- * correctly at any length; what is decided here is how many are needed. */
+ * correctly at any length; this file decides how many are needed. */
 #include "base/number.h"
 
 #include <locale.h>
@@ -11,7 +11,9 @@
 #include <string.h>
 
 #define MOST_DIGITS 17 /* always enough for a double */
-#define SURE_DIGITS 15 /* a decimal of so many always survives the way there and back */
+#define SURE_DIGITS                                                                      \
+    15 /* a decimal with this many digits always survives the round                      \
+          trip */
 
 static locale_t plain;
 static pthread_once_t plain_once = PTHREAD_ONCE_INIT;
@@ -21,7 +23,7 @@ static void make_plain(void)
     plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
 }
 
-/* strtod reads 0x10 as hexadecimal; in decimal it is a 0, and something behind it. */
+/* strtod reads 0x10 as hexadecimal; in decimal it is a 0 followed by other text. */
 static const char *hex_mark(const char *text)
 {
     text += strspn(text, " \t\n\v\f\r");
@@ -50,7 +52,7 @@ double tarn__double_parse(const char *text)
 }
 
 typedef struct decimal {
-    char digits[MOST_DIGITS + 1]; /* no point; the first stands before it */
+    char digits[MOST_DIGITS + 1]; /* without the point, which comes after the first */
     int count;
     int exponent;
 } decimal;
@@ -62,8 +64,8 @@ static double decimal_value(const decimal *d)
     return tarn__double_parse(text);
 }
 
-/* value, positive and finite, rounded to so many digits. Whatever the locale puts between
- * them is passed over. */
+/* Rounds value, positive and finite, to the given number of digits. The decimal point is
+ * skipped, whatever the locale uses for it. */
 static void round_to(double value, int digits, decimal *out)
 {
     char text[64];
@@ -76,7 +78,7 @@ static void round_to(double value, int digits, decimal *out)
     out->exponent = *p ? atoi(p + 1) : 0;
 }
 
-/* The next larger decimal of the same length. */
+/* Changes d to the next larger decimal of the same length. */
 static void step_up(decimal *d)
 {
     int i = d->count - 1;
@@ -90,8 +92,8 @@ static void step_up(decimal *d)
     d->exponent++;
 }
 
-/* Above a power of two doubles stand twice as far apart as below it, so the nearest
- * decimal may belong to the neighbour below while one above still reads back as the
+/* Above a power of two, doubles are twice as far apart as below it. So the nearest
+ * decimal may belong to the neighbour below, while one above still reads back as the
  * value. */
 static bool reads_back(double value, decimal *d)
 {
@@ -104,7 +106,7 @@ static bool reads_back(double value, decimal *d)
 
 static void shortest(double value, decimal *d)
 {
-    /* Subnormal numbers have fewer digits to be sure of. */
+    /* Subnormal numbers have fewer guaranteed digits. */
     int digits = value < 2.2250738585072014e-308 ? 1 : SURE_DIGITS;
     for (; digits <= MOST_DIGITS; digits++) {
         round_to(value, digits, d);
@@ -114,7 +116,7 @@ static void shortest(double value, decimal *d)
         d->digits[--d->count] = '\0';
 }
 
-static size_t put(char *out, size_t at, const char *from, int count)
+static size_t put_chars(char *out, size_t at, const char *from, int count)
 {
     memcpy(out + at, from, (size_t)count);
     return at + (size_t)count;
@@ -126,31 +128,31 @@ static size_t put_zeros(char *out, size_t at, int count)
     return at + (size_t)count;
 }
 
-/* Digits with a point somewhere among, before or behind them. */
+/* Digits with a point among, before or after them. */
 static size_t put_plain(const decimal *d, char *out, size_t at)
 {
     int before = d->exponent + 1;
     if (before <= 0) {
-        at = put(out, at, "0.", 2);
+        at = put_chars(out, at, "0.", 2);
         at = put_zeros(out, at, -before);
-        return put(out, at, d->digits, d->count);
+        return put_chars(out, at, d->digits, d->count);
     }
     if (before >= d->count) {
-        at = put(out, at, d->digits, d->count);
+        at = put_chars(out, at, d->digits, d->count);
         at = put_zeros(out, at, before - d->count);
-        return put(out, at, ".0", 2);
+        return put_chars(out, at, ".0", 2);
     }
-    at = put(out, at, d->digits, before);
-    at = put(out, at, ".", 1);
-    return put(out, at, d->digits + before, d->count - before);
+    at = put_chars(out, at, d->digits, before);
+    at = put_chars(out, at, ".", 1);
+    return put_chars(out, at, d->digits + before, d->count - before);
 }
 
 static size_t put_scientific(const decimal *d, char *out, size_t at)
 {
-    at = put(out, at, d->digits, 1);
+    at = put_chars(out, at, d->digits, 1);
     if (d->count > 1) {
-        at = put(out, at, ".", 1);
-        at = put(out, at, d->digits + 1, d->count - 1);
+        at = put_chars(out, at, ".", 1);
+        at = put_chars(out, at, d->digits + 1, d->count - 1);
     }
     return at + (size_t)snprintf(out + at, TARN__DOUBLE_MAX - at, "e%c%02d",
                                  d->exponent < 0 ? '-' : '+', abs(d->exponent));
@@ -168,7 +170,7 @@ size_t tarn__double_text(double value, char *out)
     size_t at = 0;
     if (isnan(value)) return put_word(out, "NaN");
     if (isinf(value)) return put_word(out, value < 0 ? "-Infinity" : "Infinity");
-    if (signbit(value)) at = put(out, 0, "-", 1);
+    if (signbit(value)) at = put_chars(out, 0, "-", 1);
     if (value == 0) return at + put_word(out + at, "0.0");
     shortest(fabs(value), &d);
     at = d.exponent < -4 || d.exponent >= 16 ? put_scientific(&d, out, at)

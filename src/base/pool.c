@@ -1,4 +1,6 @@
-/* The parallel loop. */
+/* The parallel loop. loop.lock guards status and failed; no other lock is taken while it
+ * is held. The relaxed read of stop is enough because it only ends the loop early:
+ * failures are published by the lock, and the results of tasks by pthread_join. */
 #include "base/pool.h"
 
 #include <pthread.h>
@@ -13,7 +15,7 @@ typedef struct loop {
     size_t count;
     atomic_size_t next;
     atomic_bool stop;
-    pthread_mutex_t lock; /* guards what follows */
+    pthread_mutex_t lock; /* guards the members below */
     tarn_status status;
     size_t failed;
 } loop;
@@ -29,7 +31,7 @@ static void note_failure(loop *l, tarn_status status, size_t number)
     atomic_store(&l->stop, true);
 }
 
-static void *work(void *arg)
+static void *run_tasks(void *arg)
 {
     loop *l = arg;
     while (!atomic_load_explicit(&l->stop, memory_order_relaxed)) {
@@ -59,10 +61,10 @@ tarn_status tarn__parallel(unsigned threads, size_t count, tarn__task task, void
     if (threads > MAX_THREADS) threads = MAX_THREADS;
     if (threads > count) threads = (unsigned)count;
     pthread_mutex_init(&l.lock, NULL);
-    /* A thread that cannot be started is no failure: the others do its share. */
-    while (n + 1 < threads && pthread_create(&started[n], NULL, work, &l) == 0)
+    /* If a thread cannot be started, the others do its work. */
+    while (n + 1 < threads && pthread_create(&started[n], NULL, run_tasks, &l) == 0)
         n++;
-    work(&l);
+    run_tasks(&l);
     while (n > 0)
         pthread_join(started[--n], NULL);
     pthread_mutex_destroy(&l.lock);

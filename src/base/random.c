@@ -1,4 +1,5 @@
-/* Mersenne Twister as CPython seeds and reads it; PCG XSL RR 128/64 as NumPy does. */
+/* The Mersenne Twister as CPython seeds and reads it, and PCG XSL RR 128/64 as in
+ * NumPy. */
 #include "base/random.h"
 
 #include <stdlib.h>
@@ -15,7 +16,7 @@ static uint32_t scramble(const uint32_t *s, size_t i, uint32_t factor)
     return s[i] ^ ((s[i - 1] ^ (s[i - 1] >> 30)) * factor);
 }
 
-/* The first word stands in for the one before it once the last has been reached. */
+/* After the last word, wraps around: the last word is copied to the first. */
 static size_t mt_step(uint32_t *s, size_t i)
 {
     if (i + 1 < MT_SIZE) return i + 1;
@@ -96,7 +97,7 @@ enum { POOL = 4 };
 #define MIX_L  0xca01f9ddu
 #define MIX_R  0x4973f715u
 
-/* One word hashed; the constant moves on with each. */
+/* Hashes one word; each call advances the constant. */
 static uint32_t hash_word(uint32_t value, uint32_t *constant, uint32_t factor)
 {
     value ^= *constant;
@@ -204,7 +205,7 @@ uint64_t tarn__pcg64_upto(tarn__pcg64 *rng, uint64_t last)
 
 /* --- choice ------------------------------------------------------------------------ */
 
-/* Fisher-Yates from the end down to first, which stays where it is. */
+/* Fisher-Yates from the end down to first, which stays in place. */
 static void shuffle_down(tarn__pcg64 *rng, uint64_t *items, uint64_t count,
                          uint64_t first)
 {
@@ -215,7 +216,7 @@ static void shuffle_down(tarn__pcg64 *rng, uint64_t *items, uint64_t count,
     }
 }
 
-/* A set of what Floyd's method has chosen; numbers are kept with 1 added. */
+/* The set of numbers that Floyd's method has chosen; numbers are stored plus 1. */
 typedef struct chosen {
     uint64_t *slots;
     uint64_t mask;
@@ -231,7 +232,7 @@ static bool chosen_add(chosen *set, uint64_t value)
     return true;
 }
 
-enum { FEW = 64 }; /* choices whose set needs no allocation */
+enum { FEW = 64 }; /* a set this small needs no allocation */
 
 static tarn_status choose_floyd(tarn__pcg64 *rng, uint64_t population, uint64_t count,
                                 uint64_t *out, tarn_error *err)

@@ -1,4 +1,4 @@
-/* Sorting by hash, as radix sort from the highest byte on. */
+/* Sorting by hash: a radix sort that starts with the highest byte. */
 #include "base/runs.h"
 
 #include <string.h>
@@ -23,16 +23,17 @@ static void insertion_sort(tarn__run *runs, size_t count)
     }
 }
 
-/* Runs are sorted by eight bits of the hash, then each bucket by the next eight; the
- * rows take over once the hash is used up, so that equal hashes stay linear too. */
+/* Runs are sorted by eight bits of the hash, then each bucket by the next eight. After
+ * the bits of the hash come those of the row, so that equal hashes take linear time
+ * too. */
 static unsigned digit(const tarn__run *r, int level)
 {
     return level < 8 ? (unsigned)(r->hash >> (56 - 8 * level)) & 255u
                      : (r->row >> (24 - 8 * (level - 8))) & 255u;
 }
 
-/* Brings the runs into the buckets of one level; tail[b] is where bucket b ends. */
-static void deal(tarn__run *runs, size_t count, int level, size_t tail[BUCKETS])
+/* Distributes the runs to the buckets of one level; tail[b] is the end of bucket b. */
+static void distribute(tarn__run *runs, size_t count, int level, size_t tail[BUCKETS])
 {
     size_t head[BUCKETS], at = 0;
     memset(tail, 0, BUCKETS * sizeof *tail);
@@ -63,7 +64,7 @@ static void sort_level(tarn__run *runs, size_t count, int level)
         return;
     }
     size_t tail[BUCKETS], from = 0;
-    deal(runs, count, level, tail);
+    distribute(runs, count, level, tail);
     for (unsigned b = 0; b < BUCKETS; b++) {
         sort_level(runs + from, tail[b] - from, level + 1);
         from = tail[b];
@@ -91,6 +92,6 @@ void tarn__runs_sort(tarn__run *runs, size_t count, unsigned threads)
         return;
     }
     dealt d = {.runs = runs};
-    deal(runs, count, 0, d.tail);
+    distribute(runs, count, 0, d.tail);
     (void)!tarn__parallel(threads, BUCKETS, sort_bucket, &d, &failed);
 }

@@ -1,4 +1,4 @@
-/* Numbers sorted by a hash, or by anything else of 64 bits. */
+/* Sorts rows by a hash or any other 64-bit number. */
 #ifndef TARN_BASE_RUNS_H
 #define TARN_BASE_RUNS_H
 
@@ -7,7 +7,7 @@
 typedef struct tarn__run {
     uint64_t hash;
     uint32_t row; /* the first row of the run */
-    uint32_t tag; /* the caller's */
+    uint32_t tag; /* for the caller */
 } tarn__run;
 
 /* Sorts by (hash, row) in place, in linear time for any hashes. */

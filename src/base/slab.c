@@ -1,10 +1,11 @@
-/* A list of blocks; a piece comes out of the first one with room, from the current on. */
+/* A list of blocks; a piece is taken from the first block with room, starting at the
+ * current one. */
 #include "base/slab.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 
-#define LEAST ((size_t)64 << 10) /* bytes of a block */
+#define LEAST ((size_t)64 << 10) /* minimum size of a block in bytes */
 
 typedef struct tarn__slab_block {
     struct tarn__slab_block *next;
@@ -29,7 +30,7 @@ void *tarn__slab_take(tarn__slab *slab, size_t size)
 {
     if (size > SIZE_MAX / 2) return NULL;
     size = (size + TARN__SLAB_ALIGN - 1) & ~(size_t)(TARN__SLAB_ALIGN - 1);
-    /* Blocks behind the current one are empty. */
+    /* Blocks after the current one are empty. */
     block **link = slab->at ? &slab->at : &slab->first;
     while (*link && (*link)->size - (*link)->used < size)
         link = &(*link)->next;

@@ -1,5 +1,5 @@
-/* Memory in blocks that is taken piece by piece and given back all at once, to be taken
- * again: after a few rounds nothing is allocated any more. Pieces never move. */
+/* An allocator whose pieces are all released at once and whose memory is then reused:
+ * after a few rounds it allocates nothing more. Pieces never move. */
 #ifndef TARN_BASE_SLAB_H
 #define TARN_BASE_SLAB_H
 
@@ -11,10 +11,10 @@ typedef struct tarn__slab {
     struct tarn__slab_block *first, *at;
 } tarn__slab;
 
-/* Aligned to TARN__SLAB_ALIGN; NULL if there is no memory. */
+/* Aligned to TARN__SLAB_ALIGN; NULL if out of memory. */
 void *tarn__slab_take(tarn__slab *slab, size_t size);
 
-/* All that was taken is free again. */
+/* Makes all memory that was taken available again. */
 void tarn__slab_rewind(tarn__slab *slab);
 void tarn__slab_free(tarn__slab *slab);
 

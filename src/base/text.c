@@ -1,4 +1,4 @@
-/* Texts that grow, and names of files. */
+/* Growable texts, and file names. */
 #include "base/text.h"
 
 #include <stdlib.h>

@@ -1,17 +1,17 @@
-/* Texts that grow, and names of files. */
+/* Growable texts, and file names. */
 #ifndef TARN_BASE_TEXT_H
 #define TARN_BASE_TEXT_H
 
 #include <tarn/base.h>
 
-/* A copy of data in text; nothing if text is NULL. */
+/* Copies data to text; does nothing if text is NULL. */
 TARN_CHECKED tarn_status tarn__text_set(tarn_text *text, const char *data, size_t size,
                                         tarn_error *err);
 
-/* What follows the last slash. */
+/* The part after the last slash. */
 const char *tarn__base_name(const char *path);
 
-/* Whether a name has this ending, in any case, and something before it. */
+/* Whether a name ends with ending, ignoring case, and has something before it. */
 bool tarn__ends_with(const char *name, const char *ending);
 
 #endif

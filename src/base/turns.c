@@ -1,5 +1,8 @@
-/* Handing on in order. The lock guards all of turns; desks are used outside of it, each
- * by one task. */
+/* Delivering results in order. lock guards turn, stopped, the list of unused desks,
+ * status and error; turned is signalled when turn or stopped changes. A desk in use
+ * belongs to one task and needs no lock, and no other lock is taken while lock is held.
+ * At the end, tarn__parallel has joined all threads, so status, error and the desks are
+ * read without the lock. */
 #include "base/turns.h"
 
 #include <pthread.h>
@@ -13,11 +16,11 @@ typedef struct turns {
     void *context;
     pthread_mutex_t lock;
     pthread_cond_t turned;
-    size_t turn; /* the task that hands on next */
+    size_t turn; /* the task that delivers next */
     bool stopped;
-    void **desks; /* that no task uses, room for one for each thread */
+    void **desks; /* unused desks; room for one for each thread */
     size_t n_desks;
-    tarn_status status; /* of the task that failed first in order */
+    tarn_status status; /* of the first task, in order, that failed */
     tarn_error error;
 } turns;
 
@@ -29,8 +32,8 @@ static void *take_desk(turns *t)
     return desk ? desk : t->work->new_desk();
 }
 
-/* False if a task before this one failed. */
-static bool wait_for(turns *t, size_t number)
+/* Waits for the turn of a task; false if an earlier task failed. */
+static bool wait_for_turn(turns *t, size_t number)
 {
     pthread_mutex_lock(&t->lock);
     while (t->turn != number && !t->stopped)
@@ -40,7 +43,7 @@ static bool wait_for(turns *t, size_t number)
     return mine;
 }
 
-static void pass_on(turns *t, void *desk, tarn_status status, const tarn_error *error)
+static void pass_turn(turns *t, void *desk, tarn_status status, const tarn_error *error)
 {
     pthread_mutex_lock(&t->lock);
     t->turn++;
@@ -61,12 +64,12 @@ static tarn_status run_task(void *context, size_t number)
     void *desk = take_desk(t);
     tarn_status status =
         desk ? t->work->load(t->context, desk, number, &why) : tarn__fail_memory(&why);
-    if (!wait_for(t, number)) {
+    if (!wait_for_turn(t, number)) {
         if (desk) t->work->free_desk(desk);
         return TARN_ERR_CANCELLED;
     }
     if (status == TARN_OK) status = t->work->hand_on(t->context, desk, number, &why);
-    pass_on(t, desk, status, &why);
+    pass_turn(t, desk, status, &why);
     return status;
 }
 

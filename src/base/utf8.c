@@ -22,8 +22,8 @@ typedef struct tarn__code_range {
 #define SMALL_SIGMA   0x3c3u
 #define FINAL_SIGMA   0x3c2u
 
-/* How many bytes at s belong together: the length of a well-formed sequence (then
- * *valid), or of the longest malformed part that one U+FFFD stands for. */
+/* The number of bytes at s that belong together: the length of a well-formed sequence
+ * (then *valid), or of the longest malformed part that becomes one U+FFFD. */
 static size_t part_length(const char *text, size_t len, bool *valid)
 {
     const unsigned char *s = (const unsigned char *)text;
@@ -146,8 +146,8 @@ static bool in_ranges(const tarn__code_range *ranges, size_t count, uint32_t c)
     return low < count && c >= ranges[low].first;
 }
 
-/* A sigma is final when, looking past what case ignores, a cased letter stands before it
- * and none after. */
+/* A sigma is final if, skipping case-ignorable characters, a cased letter comes before it
+ * and none after it. */
 static bool sigma_is_final(const char *s, size_t at, size_t len)
 {
     size_t n, i = at;

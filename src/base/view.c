@@ -1,4 +1,4 @@
-/* Releasing a view: those that own a copy of the bytes free it. */
+/* Releases a view; a view that owns a copy of the bytes frees it. */
 #include <stdlib.h>
 
 #include <tarn/base.h>

@@ -1,3 +1,4 @@
+/* Decoding of Zstandard frames; the limits and checks are described in zstd.h. */
 #include "base/zstd.h"
 
 #include <string.h>
@@ -31,14 +32,16 @@ void tarn__zstd_close(tarn__zstd *z)
     ZSTD_freeDCtx(z->context);
 }
 
-static uint64_t promise(const void *data, size_t size)
+static uint64_t content_size(const void *data, size_t size)
 {
-    unsigned long long told = ZSTD_getFrameContentSize(data, size);
-    return told == ZSTD_CONTENTSIZE_UNKNOWN || told == ZSTD_CONTENTSIZE_ERROR ? UINT64_MAX
-                                                                              : told;
+    unsigned long long size_in_header = ZSTD_getFrameContentSize(data, size);
+    return size_in_header == ZSTD_CONTENTSIZE_UNKNOWN ||
+                   size_in_header == ZSTD_CONTENTSIZE_ERROR
+               ? UINT64_MAX
+               : size_in_header;
 }
 
-/* 0 where there is none: a frame to be skipped, or too little of one. */
+/* 0 if there is no window: a skippable frame, or too little of a frame. */
 static uint64_t window_of(const unsigned char *frame, size_t size, uint64_t whole)
 {
     enum { DESCRIPTOR = 4, SINGLE_SEGMENT = 0x20 };
@@ -58,7 +61,7 @@ static size_t begin_frame(tarn__zstd *z, const unsigned char *at, size_t size)
 {
     if (!tarn__zstd_begins(at, size)) return error_code(ZSTD_error_prefix_unknown);
     z->inside = true;
-    z->promise = promise(at, size);
+    z->promise = content_size(at, size);
     z->made = 0;
     return window_of(at, size, z->promise) > z->window
                ? error_code(ZSTD_error_frameParameter_windowTooLarge)

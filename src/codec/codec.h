@@ -1,5 +1,5 @@
-/* What the families of codecs share, and their calls for the table. A family knows
- * nothing of the others or of field names: the table chooses. */
+/* Shared by the codec families: helpers, and the functions that the codec table calls. A
+ * family does not know the other families or field names; the table chooses. */
 #ifndef TARN_CODEC_CODEC_H
 #define TARN_CODEC_CODEC_H
 
@@ -8,74 +8,76 @@
 
 #include "base/buf.h"
 
-/* --- Help for families ---------------------------------------------------------- */
+/* --- Helpers for families ------------------------------------------------------- */
 
-/* Appends a copy. */
+/* Appends a copy of data. */
 TARN_CHECKED tarn_status tarn__bytes_add(tarn_bytes *bytes, const void *data, size_t len,
                                          tarn_error *err);
 
-/* Appends room for n bytes and returns it, or NULL when memory is short. */
+/* Appends n uninitialized bytes and returns them, or NULL if memory is short. */
 unsigned char *tarn__bytes_extend(tarn_bytes *bytes, size_t n, tarn_error *err);
 
-/* The bytes as a buffer, to be given back with tarn__bytes_take whatever happened. */
+/* The bytes as a buffer, which tarn__bytes_take must take back in every case. */
 tarn__buf tarn__bytes_lend(tarn_bytes *bytes);
 void tarn__bytes_take(tarn_bytes *bytes, const tarn__buf *buf);
 
-/* The failure of a value of the wrong kind: "a field .npy takes an array, not text". */
+/* The error for a value of the wrong kind: "field .npy takes an array (or bytes and text,
+ * which are written unchanged), not an integer". */
 tarn_status tarn__wrong_value(tarn_error *err, const char *extension, const char *wanted,
                               const tarn_value *value);
 
 /* The only array of a value, or NULL. */
 const tarn_array *tarn__one_array(const tarn_value *value);
 
-/* The elements packed, little-endian; *out_copy is to be freed, and NULL where the array
- * itself will do. */
+/* The elements, contiguous and little-endian. The caller frees *out_copy, which is NULL
+ * if the array itself can be used. */
 TARN_CHECKED tarn_status tarn__array_native(const tarn_array *array, const void **out,
                                             void **out_copy, tarn_error *err);
 
-/* Makes value one array with fresh memory behind it, at most max_size bytes. */
+/* Makes value one array with newly allocated memory of at most max_size bytes. */
 TARN_CHECKED tarn_status tarn__value_make_array(tarn_value *value, tarn_dtype dtype,
                                                 unsigned ndim, const uint64_t *shape,
                                                 uint64_t max_size, tarn_error *err);
 
-/* Makes value one array that is described by array and whose memory is someone else's. */
+/* Makes value one array that is described by array and whose memory belongs to the
+ * caller. */
 TARN_CHECKED tarn_status tarn__value_borrow_array(tarn_value *value,
                                                   const tarn_array *array,
                                                   tarn_error *err);
 
-/* Gives a value the memory that it points into, which is freed with it; also on failure,
- * when the value is released. */
+/* Makes value the owner of the memory that it points into. Also after a failure, which
+ * releases the value. */
 TARN_CHECKED tarn_status tarn__value_own(tarn_value *value, void *data, tarn_error *err);
 
-/* Makes value a list of arrays that takes over what each of them owned, and the memory
- * of items and names. On failure all is released. */
+/* Makes value a list of arrays. Takes over everything they own and the memory of items
+ * and names. A failure releases everything. */
 TARN_CHECKED tarn_status tarn__value_gather(tarn_value *value, tarn_value *items,
                                             char **names, size_t count, tarn_error *err);
 
-/* Like tarn_value_release for the pieces of a gather that failed. */
+/* Frees the parts of a failed gather. */
 void tarn__values_free(tarn_value *items, char **names, size_t count);
 
-/* Zeroed memory for count items of size bytes that came from outside. */
+/* Zeroed memory for count items of size bytes. Both numbers may come from files. */
 TARN_CHECKED tarn_status tarn__alloc_items(size_t count, size_t size, void *out,
                                            tarn_error *err);
 
 #define TARN__DTYPE(order, kind, size) ((tarn_dtype){(order), (kind), (size)})
 #define TARN__U1                       TARN__DTYPE('|', 'u', 1)
 
-/* What a field's name stands for, for those who decode many. */
+/* The class of a field's codec, for callers that decode many fields. */
 typedef enum tarn__codec_class {
-    TARN__CODEC_NONE,   /* bytes; also lists of arrays, which no batch has room for */
-    TARN__CODEC_NUMBER, /* the built-in ones, not compressed: numbers */
+    TARN__CODEC_NONE,   /* bytes; also lists of arrays, which do not fit into a batch */
+    TARN__CODEC_NUMBER, /* built-in and not compressed: numbers */
     TARN__CODEC_NPY,
     TARN__CODEC_IMAGE, /* JPEG, PNG, WebP, PPM */
-    TARN__CODEC_OTHER  /* ask tarn_decode */
+    TARN__CODEC_OTHER  /* only tarn_decode knows */
 } tarn__codec_class;
 
 tarn__codec_class tarn__codec_class_of(const char *field);
 
 /* --- Images --------------------------------------------------------------------- */
 
-/* Pixels, rows one after the other, channels interleaved; 16-bit samples are native. */
+/* Pixels: rows consecutively, channels interleaved, 16-bit samples in native order. */
 typedef struct tarn__pixels {
     const void *data;
     uint32_t width, height;
@@ -100,7 +102,7 @@ TARN_CHECKED tarn_status tarn__pixels_make(tarn_value *value, uint32_t width,
                                            const tarn_decode_options *options,
                                            tarn_error *err);
 
-/* As many channels as there are, and samples of 16 bits where the file has them. */
+/* The channels of the file, and 16-bit samples if the file has them. */
 TARN_CHECKED tarn_status tarn__png_decode(const void *data, size_t size,
                                           const tarn_decode_options *options,
                                           tarn_value *out, tarn_error *err);
@@ -108,27 +110,27 @@ TARN_CHECKED tarn_status tarn__ppm_decode(const void *data, size_t size,
                                           const tarn_decode_options *options,
                                           tarn_value *out, tarn_error *err);
 
-/* --- Images into memory --------------------------------------------------------- */
+/* --- Images into the caller's memory -------------------------------------------- */
 
 /* Pixels of 8-bit samples, channels interleaved: 1 grey, 3 RGB, 4 RGBA. */
 typedef struct tarn__image {
     unsigned char *data;
     uint32_t width, height;
     unsigned channels;
-    size_t stride; /* bytes from one row to the next */
+    size_t stride; /* bytes between the starts of two rows */
 } tarn__image;
 
-/* What the first bytes are, or 0. */
+/* The format that the first bytes show, or 0. */
 tarn_image_format tarn__image_format(const void *data, size_t size);
 
-/* Each head fills in all of the info. An into writes 8-bit samples to out, whose members
- * are all set: width and height are the image's, for JPEG or a scaled size of it;
- * channels are 1, 3 or 4 for JPEG, 3 or 4 for WebP, the info's for PPM, and for PNG what
- * tarn__png_channels says. The rows of PPM lie one after the other. */
+/* Each head function sets all of the info. Each into function writes 8-bit samples to
+ * out, whose members are all set: width and height are those of the image, or for JPEG of
+ * a scaled size; channels are 1, 3 or 4 for JPEG, 3 or 4 for WebP, the info's for PPM,
+ * and for PNG the result of tarn__png_channels. The rows of PPM are contiguous. */
 typedef struct tarn__jpeg tarn__jpeg;
-tarn__jpeg *tarn__jpeg_new(void); /* NULL when memory is short */
+tarn__jpeg *tarn__jpeg_new(void); /* NULL if memory is short */
 void tarn__jpeg_free(tarn__jpeg *jpeg);
-/* Good for one into or one part, with the same data still there. */
+/* Prepares one call of into or begin_part, until which the data must stay valid. */
 TARN_CHECKED tarn_status tarn__jpeg_head(tarn__jpeg *jpeg, const void *data, size_t size,
                                          tarn_image_info *out, tarn_error *err);
 TARN_CHECKED tarn_status tarn__jpeg_into(tarn__jpeg *jpeg, const tarn__image *out,
@@ -139,29 +141,29 @@ typedef struct tarn__area {
     uint32_t left, top, right, bottom;
 } tarn__area;
 
-/* A side at 1/by, as JPEGs are decoded. */
+/* The length of a side at scale 1/by, as JPEGs are decoded. */
 static inline uint32_t tarn__reduced(uint32_t side, uint32_t by)
 {
     return side / by + (side % by != 0);
 }
 
-/* A part of the image at 1/by, the same pixels as in the whole. It may get some more
- * columns on either side; then rows are written to out, as wide, which has room for one
- * more. */
+/* Decodes an area of the image at scale 1/by; the pixels equal those of the whole image.
+ * begin_part may widen the area on either side. read_part then writes rows of that width
+ * to out, which must have room for one more row. */
 TARN_CHECKED tarn_status tarn__jpeg_begin_part(tarn__jpeg *jpeg, unsigned channels,
                                                uint32_t by, tarn__area *area,
                                                tarn_error *err);
 TARN_CHECKED tarn_status tarn__jpeg_read_part(tarn__jpeg *jpeg, const tarn__area *area,
                                               const tarn__image *out, tarn_error *err);
 
-/* Keeps what it needs between images. A head is good for one into, with the same data
- * still there; buffer sizes are at most max_size. */
+/* A reusable decoder. A head prepares one into, until which the data must stay valid;
+ * buffers are at most max_size bytes. */
 typedef struct tarn__png tarn__png;
-tarn__png *tarn__png_new(void); /* NULL when memory is short */
+tarn__png *tarn__png_new(void); /* NULL if memory is short */
 void tarn__png_free(tarn__png *png);
 TARN_CHECKED tarn_status tarn__png_head(tarn__png *png, const void *data, size_t size,
                                         tarn_image_info *out, tarn_error *err);
-/* What it can give on the way to 1, 3 or 4 channels. */
+/* The channels to decode to if 1, 3 or 4 channels are wanted in the end. */
 unsigned tarn__png_channels(const tarn__png *png, unsigned wanted);
 TARN_CHECKED tarn_status tarn__png_into(tarn__png *png, const tarn__image *out,
                                         uint64_t max_size, tarn_error *err);
@@ -177,7 +179,7 @@ TARN_CHECKED tarn_status tarn__ppm_head(const void *data, size_t size,
 TARN_CHECKED tarn_status tarn__ppm_into(const void *data, size_t size,
                                         const tarn__image *out, tarn_error *err);
 
-/* 1, 3 or 4 channels of 1 or 3, or the same. */
+/* Converts 1 or 3 channels to 1, 3 or 4, or copies. */
 void tarn__pixels_convert(const unsigned char *from, unsigned have, unsigned char *to,
                           unsigned want, uint64_t count);
 
@@ -190,21 +192,21 @@ TARN_CHECKED tarn_status tarn__squeeze_add(tarn__squeeze how, const void *data,
                                            const tarn_encode_options *options,
                                            tarn_bytes *out, tarn_error *err);
 
-/* All members or frames. TARN_ERR_LIMIT past max_size. */
+/* Expands all members or frames. TARN_ERR_LIMIT if the result exceeds max_size. */
 TARN_CHECKED tarn_status tarn__expand(tarn__squeeze how, const void *data, size_t size,
                                       uint64_t max_size, tarn_bytes *out,
                                       tarn_error *err);
 
-/* Raw deflate as in zip members, at zlib's default level. */
+/* Appends raw deflate data as in zip members, at zlib's default level. */
 TARN_CHECKED tarn_status tarn__deflate_add(const void *data, size_t size, tarn_bytes *out,
                                            tarn_error *err);
-/* Fills out exactly. */
+/* Expands to exactly the size of out. */
 TARN_CHECKED tarn_status tarn__inflate_into(const void *data, size_t size, void *out,
                                             size_t out_size, tarn_error *err);
-/* With zlib's header and checksum. */
+/* Appends data with zlib's header and checksum. */
 TARN_CHECKED tarn_status tarn__zlib_add(const void *data, size_t size, int level,
                                         tarn_bytes *out, tarn_error *err);
-/* Fills out and looks no further. */
+/* Fills out and ignores the rest of the data. */
 TARN_CHECKED tarn_status tarn__unzlib_begin(const void *data, size_t size, void *out,
                                             size_t out_size, tarn_error *err);
 
@@ -212,18 +214,18 @@ TARN_CHECKED tarn_status tarn__unzlib_begin(const void *data, size_t size, void 
 
 TARN_CHECKED tarn_status tarn__npy_add(const tarn_array *array, tarn_bytes *out,
                                        tarn_error *err);
-/* The array inside, where it lies: perhaps not aligned, any byte order. */
+/* Describes the array in place: it may be unaligned and of any byte order. */
 TARN_CHECKED tarn_status tarn__npy_find(const void *data, size_t size, tarn_array *out,
                                         tarn_error *err);
-/* May point into data. */
+/* The value may point into data. */
 TARN_CHECKED tarn_status tarn__npy_decode(const void *data, size_t size,
                                           uint64_t max_size, tarn_value *out,
                                           tarn_error *err);
 
-/* --- The calls of the table ----------------------------------------------------- */
+/* --- Functions of the table ----------------------------------------------------- */
 
-/* extension is the part of the name that chose the codec, in lower case. An encoder gets
- * any value but bytes and text. err is never NULL. */
+/* extension is the part of the name that chose the codec, in lower case. Encoders are
+ * never called with bytes or text. err is never NULL. */
 #define TARN__ENCODER(name)                                                              \
     tarn_status name(const char *extension, const tarn_value *value,                     \
                      const tarn_encode_options *options, tarn_bytes *out,                \

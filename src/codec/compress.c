@@ -1,5 +1,5 @@
-/* gzip, zstd and raw deflate over bytes in memory. Output is the same for the same input:
- * no time, no name in the header. */
+/* gzip, zstd and raw deflate for bytes in memory. The same input gives the same output:
+ * the header has no time and no name. */
 #include <limits.h>
 #include <string.h>
 
@@ -14,14 +14,14 @@
 #define RAW_WINDOW  (-15)
 #define ZLIB_WINDOW 15
 #define GZIP_WINDOW 31
-#define FIRST_STEP  4096u /* room for what is expanded, to begin with */
+#define FIRST_STEP  4096u /* initial room for expanded bytes */
 
 /* --- zlib ----------------------------------------------------------------------- */
 
 static tarn_status zlib_failed(tarn_error *err, int code, const char *what)
 {
     if (code == Z_MEM_ERROR) return tarn__fail_memory(err);
-    return tarn__fail(err, TARN_ERR_FORMAT, "%s (zlib says %d)", what, code);
+    return tarn__fail(err, TARN_ERR_FORMAT, "%s (zlib code %d)", what, code);
 }
 
 /* zlib counts in 32 bits. */
@@ -75,9 +75,9 @@ tarn_status tarn__zlib_add(const void *data, size_t size, int level, tarn_bytes 
     return deflate_add(data, size, level, ZLIB_WINDOW, out, err);
 }
 
-/* *out_left: of the input. */
-static tarn_status fill(const void *data, size_t size, int window, void *out,
-                        size_t out_size, size_t *out_left, tarn_error *err)
+/* Expands until out is full; *out_left is the number of unused input bytes. */
+static tarn_status inflate_up_to(const void *data, size_t size, int window, void *out,
+                                 size_t out_size, size_t *out_left, tarn_error *err)
 {
     z_stream z = {0};
     int code = inflateInit2(&z, window);
@@ -95,9 +95,9 @@ static tarn_status fill(const void *data, size_t size, int window, void *out,
     } while (code == Z_OK && (in_left || room));
     inflateEnd(&z);
     *out_left = code == Z_STREAM_END ? in_left : in_left + 1;
-    /* With all bytes out, the memory for its window may still be lacking. */
+    /* All bytes may be written although zlib failed to allocate its window. */
     if (room || code == Z_MEM_ERROR)
-        return zlib_failed(err, code, "deflated data are damaged or too short");
+        return zlib_failed(err, code, "deflated data is damaged or truncated");
     return TARN_OK;
 }
 
@@ -105,10 +105,10 @@ tarn_status tarn__inflate_into(const void *data, size_t size, void *out, size_t 
                                tarn_error *err)
 {
     size_t left;
-    TARN_TRY(fill(data, size, RAW_WINDOW, out, out_size, &left, err));
+    TARN_TRY(inflate_up_to(data, size, RAW_WINDOW, out, out_size, &left, err));
     if (left)
         return tarn__fail(err, TARN_ERR_FORMAT,
-                          "deflated data do not have the size that is stated");
+                          "deflated data does not expand to the stated size");
     return TARN_OK;
 }
 
@@ -116,10 +116,10 @@ tarn_status tarn__unzlib_begin(const void *data, size_t size, void *out, size_t 
                                tarn_error *err)
 {
     size_t left;
-    return fill(data, size, ZLIB_WINDOW, out, out_size, &left, err);
+    return inflate_up_to(data, size, ZLIB_WINDOW, out, out_size, &left, err);
 }
 
-/* --- Expanding into bytes that grow --------------------------------------------- */
+/* --- Expanding into growing memory ---------------------------------------------- */
 
 static tarn_status too_large(tarn_error *err, uint64_t max_size)
 {
@@ -128,7 +128,7 @@ static tarn_status too_large(tarn_error *err, uint64_t max_size)
                       (unsigned long long)max_size);
 }
 
-/* Room for more, and one byte past the limit, so that going over it is seen. */
+/* Makes room up to one byte past the limit, so that exceeding the limit is detected. */
 static tarn_status make_room(tarn_bytes *out, size_t begin, uint64_t max_size,
                              size_t *out_room, tarn_error *err)
 {
@@ -162,7 +162,7 @@ static tarn_status run_gunzip(z_stream *z, const void *data, size_t size,
             code = inflateReset(z); /* another member follows */
         }
         if (code == Z_BUF_ERROR && left == 0)
-            return tarn__fail(err, TARN_ERR_TRUNCATED, "gzip data that are cut short");
+            return tarn__fail(err, TARN_ERR_TRUNCATED, "gzip data is truncated");
         if (code != Z_OK && code != Z_BUF_ERROR)
             return tarn__fail(err, TARN_ERR_FORMAT, "gzip data: %s",
                               z->msg ? z->msg : "damaged");
@@ -189,7 +189,7 @@ static tarn_status zstd_failed(tarn_error *err, size_t code, size_t size)
         return tarn__fail_memory(err);
     if (ZSTD_getErrorCode(code) == ZSTD_error_frameParameter_windowTooLarge)
         return tarn__fail(err, TARN_ERR_LIMIT,
-                          "%zu bytes of zstd data that want a window of more than %d MiB",
+                          "%zu bytes of zstd data need a window of more than %d MiB",
                           size, 1 << (tarn__zstd_window(size) - 20));
     return tarn__fail(err, TARN_ERR_FORMAT, "zstd data: %s", ZSTD_getErrorName(code));
 }
@@ -226,8 +226,7 @@ static tarn_status run_unzstd(tarn__zstd *z, const void *data, size_t size,
         if (in.pos == before && to.pos == 0)
             return tarn__fail(err, TARN_ERR_FORMAT, "zstd data: no progress");
     }
-    if (code != 0)
-        return tarn__fail(err, TARN_ERR_TRUNCATED, "zstd data that are cut short");
+    if (code != 0) return tarn__fail(err, TARN_ERR_TRUNCATED, "zstd data is truncated");
     return out->size - begin > max_size ? too_large(err, max_size) : TARN_OK;
 }
 
@@ -241,7 +240,7 @@ static tarn_status unzstd(const void *data, size_t size, uint64_t max_size,
     return status;
 }
 
-/* --- Either --------------------------------------------------------------------- */
+/* --- Both ----------------------------------------------------------------------- */
 
 tarn_status tarn__squeeze_add(tarn__squeeze how, const void *data, size_t size,
                               const tarn_encode_options *options, tarn_bytes *out,
@@ -257,7 +256,7 @@ tarn_status tarn__expand(tarn__squeeze how, const void *data, size_t size,
                          uint64_t max_size, tarn_bytes *out, tarn_error *err)
 {
     if (size == 0)
-        return tarn__fail(err, TARN_ERR_TRUNCATED, "compressed data of 0 bytes");
+        return tarn__fail(err, TARN_ERR_TRUNCATED, "compressed data has 0 bytes");
     return how == TARN__GZIP ? gunzip(data, size, max_size, out, err)
                              : unzstd(data, size, max_size, out, err);
 }

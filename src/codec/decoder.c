@@ -1,7 +1,6 @@
-/* A decoder for images that is used again and again: it keeps the formats' decoders and
- * the memory of pixels, and decodes into the caller's memory. The formats are in files of
- * their own; this one chooses, checks limits and makes the channels that were asked for.
- */
+/* A reusable image decoder: it keeps the decoders of the formats and the memory for
+ * pixels, and decodes into the caller's memory. Each format has its own file; this file
+ * chooses the format, checks limits and converts channels. */
 #include <stdlib.h>
 
 #include "base/checked.h"
@@ -10,9 +9,11 @@
 #include "codec/codec.h"
 #include "codec/pixels.h"
 
-#define SCRATCH_KEPT (64u << 20) /* bytes that stay even if the next image is small */
+#define SCRATCH_KEPT                                                                     \
+    (64u << 20) /* bytes that are kept even if the next image is small                   \
+                 */
 
-/* --- Memory that is used again -------------------------------------------------- */
+/* --- Reusable memory ------------------------------------------------------------ */
 
 tarn_status tarn__scratch_need(tarn__scratch *scratch, uint64_t size, uint64_t max,
                                tarn_error *err)
@@ -20,12 +21,11 @@ tarn_status tarn__scratch_need(tarn__scratch *scratch, uint64_t size, uint64_t m
     bool wasteful = scratch->capacity > SCRATCH_KEPT && size < scratch->capacity / 4;
     if (size > max || size > SIZE_MAX / 2)
         return tarn__fail(err, TARN_ERR_LIMIT,
-                          "an image that takes %llu bytes, and the limit is %llu "
-                          "(max_size)",
+                          "the image needs %llu bytes; the limit is %llu (max_size)",
                           (unsigned long long)size, (unsigned long long)max);
     if (scratch->data && scratch->capacity >= size && !wasteful) return TARN_OK;
     tarn__scratch_release(scratch);
-    /* More than was asked for, so that sizes that creep up do not allocate each time. */
+    /* More than needed, so that slowly growing sizes do not allocate each time. */
     size_t capacity = ((size_t)size + (size_t)size / 4 + 4096) & ~(size_t)4095;
     scratch->data = aligned_alloc(64, capacity);
     if (!scratch->data) return tarn__fail_memory(err);
@@ -39,7 +39,7 @@ void tarn__scratch_release(tarn__scratch *scratch)
     *scratch = (tarn__scratch){NULL, 0};
 }
 
-/* --- New and free --------------------------------------------------------------- */
+/* --- Creation ------------------------------------------------------------------- */
 
 tarn_status tarn_image_decoder_new(const tarn_decode_options *options,
                                    tarn_image_decoder **out, tarn_error *err)
@@ -92,7 +92,7 @@ tarn_status tarn__image_head(tarn_image_decoder *decoder, const void *data, size
         return tarn__ppm_head(data, size, out, &at, &deep, err);
     }
     return tarn__fail(err, TARN_ERR_FORMAT,
-                      "%zu bytes that are no JPEG, PNG, WebP or binary PPM", size);
+                      "%zu bytes are not a JPEG, PNG, WebP or binary PPM", size);
 }
 
 tarn_status tarn__image_open(tarn_image_decoder *decoder, const void *data, size_t size,
@@ -102,7 +102,7 @@ tarn_status tarn__image_open(tarn_image_decoder *decoder, const void *data, size
     if ((uint64_t)out->width * out->height > decoder->max_pixels)
         return tarn__fail(
             err, TARN_ERR_LIMIT,
-            "an image of %u x %u pixels, and the limit is %llu (max_pixels)", out->width,
+            "image of %u x %u pixels; the limit is %llu pixels (max_pixels)", out->width,
             out->height, (unsigned long long)decoder->max_pixels);
     return TARN_OK;
 }
@@ -122,7 +122,7 @@ tarn_status tarn_image_probe(tarn_image_decoder *decoder, const void *data, size
 
 /* --- Pixels --------------------------------------------------------------------- */
 
-/* What a format can give on the way to the channels wanted. */
+/* The channels that the decoder of the format produces before the final conversion. */
 static unsigned channels_on_the_way(const tarn_image_decoder *decoder,
                                     const tarn_image_info *info, unsigned wanted)
 {
@@ -139,9 +139,9 @@ static unsigned channels_on_the_way(const tarn_image_decoder *decoder,
     return wanted;
 }
 
-static tarn_status into(tarn_image_decoder *decoder, const void *data, size_t size,
-                        const tarn_image_info *info, const tarn__image *out,
-                        tarn_error *err)
+static tarn_status decode_format(tarn_image_decoder *decoder, const void *data,
+                                 size_t size, const tarn_image_info *info,
+                                 const tarn__image *out, tarn_error *err)
 {
     switch (info->format) {
     case TARN_IMAGE_JPEG:
@@ -163,20 +163,22 @@ tarn_status tarn__image_into(tarn_image_decoder *decoder, const void *data, size
     tarn__image raw = *out;
     raw.channels = channels_on_the_way(decoder, info, out->channels);
     raw.stride = (size_t)raw.width * raw.channels;
-    if (raw.channels == out->channels) return into(decoder, data, size, info, out, err);
+    if (raw.channels == out->channels)
+        return decode_format(decoder, data, size, info, out, err);
     TARN_TRY(tarn__scratch_need(&decoder->raw, (uint64_t)raw.stride * raw.height,
                                 decoder->max_size, err));
     raw.data = decoder->raw.data;
-    TARN_TRY(into(decoder, data, size, info, &raw, err));
+    TARN_TRY(decode_format(decoder, data, size, info, &raw, err));
     for (uint32_t y = 0; y < raw.height; y++)
         tarn__pixels_convert(raw.data + y * raw.stride, raw.channels,
                              out->data + y * out->stride, out->channels, out->width);
     return TARN_OK;
 }
 
-/* Into the decoder's own memory: out has width, height and channels. */
-static tarn_status keep(tarn_image_decoder *decoder, const void *data, size_t size,
-                        const tarn_image_info *info, tarn__image *out, tarn_error *err)
+/* Decodes into the decoder's memory: out has width, height and channels. */
+static tarn_status decode_to_scratch(tarn_image_decoder *decoder, const void *data,
+                                     size_t size, const tarn_image_info *info,
+                                     tarn__image *out, tarn_error *err)
 {
     out->stride = (size_t)out->width * out->channels;
     TARN_TRY(tarn__scratch_need(&decoder->pixels, (uint64_t)out->stride * out->height,
@@ -214,7 +216,7 @@ tarn_status tarn__image_keep_part(tarn_image_decoder *decoder, const void *data,
     bool is_part = out->width < all.width || out->height < all.height;
     if (info->format == TARN_IMAGE_JPEG && is_part)
         return keep_jpeg_part(decoder, by, area, out, err);
-    TARN_TRY(keep(decoder, data, size, info, &all, err));
+    TARN_TRY(decode_to_scratch(decoder, data, size, info, &all, err));
     out->stride = all.stride;
     out->data = all.data + area->top * all.stride + (size_t)area->left * all.channels;
     return TARN_OK;

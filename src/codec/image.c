@@ -1,5 +1,5 @@
-/* Pixels out of arrays and into them: what the image formats share. The formats
- * themselves are in a file each and see only tarn__pixels. */
+/* Conversion between arrays and pixels, shared by the image formats. Each format has its
+ * own file and sees only tarn__pixels. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,12 +11,12 @@
 #include "codec/pixels.h"
 
 #define CHANNELS(n) (1u << (n))
-#define TOLERANCE   0.001 /* how far past [0, 1] WebDataset lets samples be */
+#define TOLERANCE   0.001 /* how far outside [0, 1] WebDataset accepts samples */
 
 /* --- Samples -------------------------------------------------------------------- */
 
-/* Clipped to [0, 1], times 255, cut; each step in the sample's own precision, since
- * NumPy does it so. NaN and what is out of range is refused. */
+/* Clipped to [0, 1], multiplied by 255, truncated; each step in the precision of the
+ * sample, as in NumPy. False for NaN and values out of range. */
 static bool float_sample(float v, unsigned char *out)
 {
     if (!(v > (float)-TOLERANCE && v < (float)(1 + TOLERANCE))) return false;
@@ -47,7 +47,7 @@ static tarn_status from_real(const void *data, uint64_t count, uint32_t size, vo
     if (!good) {
         free(bytes);
         return tarn__fail(err, TARN_ERR_UNSUPPORTED,
-                          "an image of real numbers has one that is not from 0 to 1");
+                          "an image of real numbers has a value outside 0 to 1");
     }
     *out = bytes;
     return TARN_OK;
@@ -60,21 +60,21 @@ static tarn_status check_shape(const tarn_array *array, tarn__pixels *out,
     if ((array->ndim != 2 && array->ndim != 3) || deep > 4 ||
         !(channels & CHANNELS((unsigned)deep)) || deep == 0)
         return tarn__fail(err, TARN_ERR_UNSUPPORTED,
-                          "an image is an array [height, width] or [height, width, "
+                          "an image must be an array [height, width] or [height, width, "
                           "channels] with %s channels",
                           channels & CHANNELS(2)   ? "1, 2, 3 or 4"
                           : channels & CHANNELS(4) ? "1, 3 or 4"
                                                    : "1 or 3");
     if (array->shape[0] - 1 >= INT32_MAX || array->shape[1] - 1 >= INT32_MAX)
         return tarn__fail(err, TARN_ERR_UNSUPPORTED,
-                          "an image that is empty, or wider or higher than 2^31");
+                          "the image is empty, or a side is longer than 2^31");
     out->height = (uint32_t)array->shape[0];
     out->width = (uint32_t)array->shape[1];
     out->channels = (unsigned)deep;
     return TARN_OK;
 }
 
-/* The pixels of a value; *out_copy is to be freed. channels is a set of CHANNELS. */
+/* The pixels of a value. The caller frees *out_copy. channels is a set of CHANNELS. */
 static tarn_status take_pixels(const tarn_value *value, const char *extension,
                                unsigned channels, bool deep, tarn__pixels *out,
                                void **out_copy, tarn_error *err)
@@ -87,10 +87,9 @@ static tarn_status take_pixels(const tarn_value *value, const char *extension,
     bool real = t.kind == 'f' && t.size >= 4;
     out->bits = t.size == 2 ? 16 : 8;
     if (!real && !(t.kind == 'u' && (t.size == 1 || (t.size == 2 && deep))))
-        return tarn__fail(
-            err, TARN_ERR_UNSUPPORTED,
-            "a field .%s takes pixels of type u1%s, or f4 and f8 from 0 to 1", extension,
-            deep ? " or u2" : "");
+        return tarn__fail(err, TARN_ERR_UNSUPPORTED,
+                          "field .%s takes pixels of type u1%s, or f4 and f8 from 0 to 1",
+                          extension, deep ? " or u2" : "");
     if (real) out->bits = 8;
     TARN_TRY(tarn__array_native(array, &out->data, out_copy, err));
     if (!real) return TARN_OK;
@@ -105,7 +104,7 @@ static tarn_status take_pixels(const tarn_value *value, const char *extension,
 
 /* --- Encoders ------------------------------------------------------------------- */
 
-/* Encodes the pixels of a value; what they may be depends on the format. */
+/* Encodes the pixels of a value. The format decides which pixels it accepts. */
 #define IMAGE_ENCODER(name, channels, deep, call)                                        \
     TARN__ENCODER(name)                                                                  \
     {                                                                                    \
@@ -123,7 +122,7 @@ IMAGE_ENCODER(tarn__encode_png, CHANNELS(1) | CHANNELS(2) | CHANNELS(3) | CHANNE
 IMAGE_ENCODER(tarn__encode_webp, CHANNELS(1) | CHANNELS(3) | CHANNELS(4), false,
               tarn__webp_encode)
 
-/* --- Making pixels -------------------------------------------------------------- */
+/* --- Converting pixels ---------------------------------------------------------- */
 
 tarn_status tarn__pixels_make(tarn_value *value, uint32_t width, uint32_t height,
                               unsigned channels, unsigned bits,
@@ -133,13 +132,13 @@ tarn_status tarn__pixels_make(tarn_value *value, uint32_t width, uint32_t height
     if ((uint64_t)width * height > options->max_pixels)
         return tarn__fail(
             err, TARN_ERR_LIMIT,
-            "an image of %u x %u pixels, and the limit is %llu (max_pixels)", width,
+            "image of %u x %u pixels; the limit is %llu pixels (max_pixels)", width,
             height, (unsigned long long)options->max_pixels);
     return tarn__value_make_array(value, bits == 16 ? TARN__DTYPE('<', 'u', 2) : TARN__U1,
                                   channels == 1 ? 2 : 3, shape, options->max_size, err);
 }
 
-/* The weights of ITU-R 601, rounded as Pillow does. */
+/* The weights of ITU-R 601, rounded as in Pillow. */
 static unsigned char luma(const unsigned char *rgb)
 {
     return (
@@ -165,7 +164,7 @@ void tarn__pixels_convert(const unsigned char *from, unsigned have, unsigned cha
     }
 }
 
-/* By its first bytes, whatever the name says: people give JPEGs the name .png. */
+/* Uses the first bytes and not the name, because JPEGs are often named .png. */
 tarn_image_format tarn__image_format(const void *data, size_t size)
 {
     const unsigned char *p = data;
@@ -199,14 +198,13 @@ TARN__DECODER(tarn__decode_image)
         return tarn__fail(err, TARN_ERR_USAGE, "channels must be 0, 1, 3 or 4");
     if (!format)
         return tarn__fail(err, TARN_ERR_FORMAT,
-                          "a field .%s that is no PNG, JPEG, WebP or binary PPM",
-                          extension);
-    /* These may have samples of 16 bits, which stay what they are. */
+                          "field .%s is not a PNG, JPEG, WebP or binary PPM", extension);
+    /* These formats may have 16-bit samples, which are kept. */
     if (!options->channels && format == TARN_IMAGE_PNG)
         return tarn__png_decode(data, size, options, out, err);
     if (!options->channels && format == TARN_IMAGE_PPM)
         return tarn__ppm_decode(data, size, options, out, err);
-    /* What max_size is for is the value; all else is bounded by its pixels. */
+    /* max_size limits the value; everything else is limited by the number of pixels. */
     tarn_image_decoder decoder = {.max_size = UINT64_MAX};
     if (format == TARN_IMAGE_JPEG) decoder.jpeg = tarn__jpeg_new();
     if (format == TARN_IMAGE_PNG) decoder.png = tarn__png_new();
@@ -253,7 +251,7 @@ typedef struct ppm {
     size_t size, at;
 } ppm;
 
-/* A number behind blanks and comments, with one blank behind it that is passed too. */
+/* A number after blanks and comments; also skips one blank after it. */
 static bool ppm_number(ppm *p, uint32_t *out)
 {
     uint64_t value = 0;
@@ -275,7 +273,7 @@ static bool ppm_number(ppm *p, uint32_t *out)
     return true;
 }
 
-/* Samples of 16 bits, high byte first; of 8 where fewer are asked for. */
+/* 16-bit samples, high byte first, or converted to 8 bits. */
 static void ppm_samples(const unsigned char *from, bool deep, void *to, bool to_deep,
                         uint64_t count)
 {
@@ -291,7 +289,7 @@ static void ppm_samples(const unsigned char *from, bool deep, void *to, bool to_
             words[i] = (uint16_t)(from[2 * i] << 8 | from[2 * i + 1]);
 }
 
-/* Also checks that all the pixels are there. */
+/* Also checks that all pixels are present. */
 tarn_status tarn__ppm_head(const void *data, size_t size, tarn_image_info *out,
                            size_t *out_at, bool *out_deep, tarn_error *err)
 {
@@ -299,12 +297,12 @@ tarn_status tarn__ppm_head(const void *data, size_t size, tarn_image_info *out,
     uint32_t width, height, most;
     unsigned channels = p.data[1] == '5' ? 1 : 3;
     if (!ppm_number(&p, &width) || !ppm_number(&p, &height) || !ppm_number(&p, &most))
-        return tarn__fail(err, TARN_ERR_FORMAT, "PPM: a header that is malformed");
+        return tarn__fail(err, TARN_ERR_FORMAT, "PPM: malformed header");
     bool deep = most == 65535;
     if (most != 255 && !deep)
-        return tarn__fail(err, TARN_ERR_UNSUPPORTED,
-                          "PPM: the largest value is %u, and 255 and 65535 are read",
-                          most);
+        return tarn__fail(
+            err, TARN_ERR_UNSUPPORTED,
+            "PPM: the largest value is %u; only 255 and 65535 are supported", most);
     uint64_t bytes;
     if (width == 0 || height == 0 ||
         !tarn__mul((uint64_t)width * height, channels * (deep ? 2u : 1u), &bytes) ||

@@ -1,7 +1,6 @@
-/* The steps from an image's bytes to its place in a batch: which part is taken, at what
- * size a JPEG is decoded, and rows of samples turned, scaled and laid out as they come
- * from the resize. Nothing here depends on anything but the bytes, the plan and the draw.
- */
+/* Processes an image from its bytes to its place in a batch: chooses the part and the
+ * size at which a JPEG is decoded, and flips, scales and lays out the rows that the
+ * resize produces. The result depends only on the bytes, the plan and the draw. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,9 +20,9 @@ enum { TRIES = 10, DRAW_PART = 0, DRAW_FLIP = 1 };
 struct tarn__image_plan {
     tarn_image_steps steps;
     size_t size;           /* bytes of a result */
-    float single[4][256];  /* what each sample becomes */
+    float single[4][256];  /* the value of each sample */
     uint16_t half[4][256]; /* the same in half precision */
-    bool planes;           /* the vector loop gives exactly that, too */
+    bool planes;           /* the vector loop produces exactly the same values */
 };
 
 /* --- Plans ---------------------------------------------------------------------- */
@@ -36,18 +35,19 @@ static bool is_range(const double range[2], double most)
 static tarn_status check_fit(const tarn_image_steps *s, tarn_error *err)
 {
     if ((unsigned)s->fit > TARN_IMAGE_FIT_RANDOM)
-        return tarn__fail(err, TARN_ERR_USAGE, "fit is none of TARN_IMAGE_FIT");
+        return tarn__fail(err, TARN_ERR_USAGE, "fit is not a TARN_IMAGE_FIT value");
     if (s->fit == TARN_IMAGE_FIT_CENTRE && s->shorter &&
         (s->shorter < s->width || s->shorter < s->height ||
          s->shorter > TARN_MAX_IMAGE_SIDE))
         return tarn__fail(err, TARN_ERR_USAGE,
-                          "shorter is %u: it must be 0, or at least width and height, "
-                          "and at most %u (TARN_MAX_IMAGE_SIDE)",
+                          "shorter is %u; it must be 0, or at least width and height and "
+                          "at most %u (TARN_MAX_IMAGE_SIDE)",
                           s->shorter, TARN_MAX_IMAGE_SIDE);
     if (s->fit == TARN_IMAGE_FIT_RANDOM &&
         (!is_range(s->scale, 1) || !is_range(s->ratio, 1e6)))
-        return tarn__fail(err, TARN_ERR_USAGE,
-                          "scale and ratio must be ranges above 0, and scale end at 1");
+        return tarn__fail(
+            err, TARN_ERR_USAGE,
+            "scale and ratio must be ranges above 0, and scale must end at 1 or below");
     return TARN_OK;
 }
 
@@ -57,17 +57,16 @@ static tarn_status check_steps(const tarn_image_steps *s, tarn_error *err)
         return tarn__fail(err, TARN_ERR_USAGE, "channels must be 1, 3 or 4");
     if (!s->width || !s->height || s->width > TARN_MAX_IMAGE_SIDE ||
         s->height > TARN_MAX_IMAGE_SIDE)
-        return tarn__fail(err, TARN_ERR_USAGE,
-                          "a result of %u x %u pixels: sides are 1 to %u "
-                          "(TARN_MAX_IMAGE_SIDE)",
-                          s->width, s->height, TARN_MAX_IMAGE_SIDE);
+        return tarn__fail(
+            err, TARN_ERR_USAGE,
+            "result of %u x %u pixels; sides must be 1 to %u (TARN_MAX_IMAGE_SIDE)",
+            s->width, s->height, TARN_MAX_IMAGE_SIDE);
     if ((unsigned)s->type > TARN_IMAGE_F16 || (unsigned)s->layout > TARN_IMAGE_CHW)
-        return tarn__fail(err, TARN_ERR_USAGE,
-                          "type or layout is none of those there are");
+        return tarn__fail(err, TARN_ERR_USAGE, "type or layout is not a known value");
     if (!(s->flip >= 0 && s->flip <= 1))
         return tarn__fail(err, TARN_ERR_USAGE, "flip must be from 0 to 1");
     if (!(s->reduce == 0 || s->reduce >= 1))
-        return tarn__fail(err, TARN_ERR_USAGE, "reduce must be 0, or 1 or more");
+        return tarn__fail(err, TARN_ERR_USAGE, "reduce must be 0, or at least 1");
     for (unsigned c = 0; c < s->channels; c++)
         if (!isfinite(s->mean[c]) || !isfinite(s->std[c]) || s->std[c] == 0)
             return tarn__fail(err, TARN_ERR_USAGE,
@@ -80,7 +79,7 @@ static void make_tables(tarn__image_plan *plan)
     const tarn_image_steps *s = &plan->steps;
     for (unsigned c = 0; c < s->channels; c++)
         for (unsigned v = 0; v < 256; v++) {
-            /* Each step rounded to single precision, as arrays of floats do it. */
+            /* Each step is rounded to single precision, as for arrays of floats. */
             float part = (float)v / 255.0f;
             float centred = part - s->mean[c];
             plan->single[c][v] = centred / s->std[c];
@@ -88,7 +87,7 @@ static void make_tables(tarn__image_plan *plan)
         }
 }
 
-/* Whether the vector loop may be used: it is tried on every sample there is. */
+/* Whether the vector loop may be used: compares its results for every possible sample. */
 static bool can_use_planes(const tarn__image_plan *plan)
 {
     const tarn_image_steps *s = &plan->steps;
@@ -100,7 +99,7 @@ static bool can_use_planes(const tarn__image_plan *plan)
     for (size_t i = 0; i < sizeof row; i++)
         row[i] = (unsigned char)(i / 3);
     tarn__planes_avx2(row, 256, false, s->mean, s->std, planes[0], 256);
-    /* Bit by bit is meant. */
+    /* A bitwise comparison is intended. */
     /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison,cert-exp42-c,cert-flp37-c) */
     return memcmp(planes, plan->single, sizeof planes) == 0;
 }
@@ -118,7 +117,7 @@ tarn_status tarn__image_plan_new(const tarn_image_steps *steps, tarn__image_plan
     TARN_TRY(check_steps(&s, err));
     tarn__image_plan *plan = calloc(1, sizeof *plan);
     if (!plan) return tarn__fail_memory(err);
-    memcpy(&plan->steps, &s, sizeof s); /* with its padding, for take_plan */
+    memcpy(&plan->steps, &s, sizeof s); /* with its padding, which take_plan compares */
     plan->size = (size_t)s.width * s.height * s.channels * type_size(s.type);
     if (s.type != TARN_IMAGE_U8) make_tables(plan);
     plan->planes = can_use_planes(plan);
@@ -146,7 +145,7 @@ static void draw_words(const tarn_image_draw *draw, uint64_t i, uint64_t what,
     tarn__philox(key, counter, out);
 }
 
-/* From 0 up to but not 1. */
+/* A number from 0 up to but not including 1. */
 static double fraction(uint64_t word)
 {
     return (double)(word >> 11) * 0x1p-53;
@@ -162,7 +161,7 @@ static double between(uint64_t word, double low, double high)
     return low + (high - low) * fraction(word);
 }
 
-/* The largest part in the middle whose shape is allowed. */
+/* The largest part in the middle whose aspect ratio is allowed. */
 static void middle_part(const tarn_image_steps *s, uint32_t width, uint32_t height,
                         tarn__image_choice *out)
 {
@@ -199,7 +198,7 @@ static void random_part(const tarn_image_steps *s, uint32_t width, uint32_t heig
     middle_part(s, width, height, out);
 }
 
-/* Where the middle begins, halves to even. */
+/* The start of a centered part, halves rounded to even. */
 static uint32_t middle(uint32_t whole, uint32_t part)
 {
     return (uint32_t)rint((whole - part) / 2.0);
@@ -209,7 +208,7 @@ static tarn_status wrong_size(const tarn_image_steps *s, uint32_t width, uint32_
                               const char *advice, tarn_error *err)
 {
     return tarn__fail(err, TARN_ERR_UNSUPPORTED,
-                      "an image of %u x %u pixels where %u x %u are wanted; %s", width,
+                      "image of %u x %u pixels, but %u x %u are wanted; %s", width,
                       height, s->width, s->height, advice);
 }
 
@@ -223,7 +222,7 @@ tarn_status tarn__image_choose(const tarn__image_plan *plan, uint32_t width,
     if (!width || !height) return wrong_size(s, width, height, "it is empty", err);
     *out = (tarn__image_choice){.width = width, .height = height};
     if (s->fit == TARN_IMAGE_FIT_EXACT && (width != s->width || height != s->height))
-        return wrong_size(s, width, height, "another fit resizes it", err);
+        return wrong_size(s, width, height, "use another fit to resize it", err);
     if (s->fit == TARN_IMAGE_FIT_CENTRE && !s->shorter) {
         if (width < s->width || height < s->height)
             return wrong_size(s, width, height, "set shorter to resize it", err);
@@ -238,7 +237,7 @@ tarn_status tarn__image_choose(const tarn__image_plan *plan, uint32_t width,
     return TARN_OK;
 }
 
-/* What the part becomes, and which window of that is the result. */
+/* The size to which the part is resized, and the window of it that is the result. */
 static tarn_status set_target(const tarn_image_steps *s, const tarn__image_choice *choice,
                               tarn__resize_job *job, tarn_error *err)
 {
@@ -252,8 +251,8 @@ static tarn_status set_target(const tarn_image_steps *s, const tarn__image_choic
     uint64_t longer = (uint64_t)((double)((uint64_t)s->shorter * most) / least);
     if (longer > INT32_MAX)
         return tarn__fail(err, TARN_ERR_LIMIT,
-                          "an image of %u x %u pixels whose shorter side becomes %u has "
-                          "more than 2^31 on the other",
+                          "image of %u x %u pixels: with a shorter side of %u the other "
+                          "side is longer than 2^31",
                           choice->width, choice->height, s->shorter);
     job->full_width = high ? s->shorter : (uint32_t)longer;
     job->full_height = high ? (uint32_t)longer : s->shorter;
@@ -270,7 +269,7 @@ typedef struct target {
     bool flip;
 } target;
 
-/* The samples of row y from column begin on, each to its place in either layout. */
+/* Writes the samples of row y from column begin on in either layout. */
 #define PUT_ROW(type, value)                                                             \
     static void put_##type(const target *t, uint32_t y, const unsigned char *row,        \
                            size_t begin)                                                 \
@@ -315,7 +314,7 @@ static void put_row(void *context, uint32_t y, const unsigned char *row)
 
 /* --- Running -------------------------------------------------------------------- */
 
-/* By how much a JPEG is made smaller while it is decoded. */
+/* The factor by which a JPEG is reduced while it is decoded. */
 static uint32_t reduction(const tarn_image_steps *s, const tarn_image_info *info,
                           const tarn__image_choice *choice, const tarn__resize_job *job)
 {
@@ -327,10 +326,10 @@ static uint32_t reduction(const tarn_image_steps *s, const tarn_image_info *info
     return by;
 }
 
-/* The part as an image of its own, and the box in it that is exactly the part: a decoded
- * pixel stands for by x by of the whole. */
-static void cut(const tarn__image_choice *choice, uint32_t by, tarn__area *out,
-                tarn__resize_job *job)
+/* The area to decode at scale 1/by, and the box in it that is exactly the part: a decoded
+ * pixel covers by x by pixels of the image. */
+static void set_area(const tarn__image_choice *choice, uint32_t by, tarn__area *out,
+                     tarn__resize_job *job)
 {
     *out = (tarn__area){choice->left / by, choice->top / by,
                         tarn__reduced(choice->left + choice->width, by),
@@ -343,7 +342,7 @@ static void cut(const tarn__image_choice *choice, uint32_t by, tarn__area *out,
     job->box[3] = (float)(choice->top + choice->height) / (float)by - (float)out->top;
 }
 
-/* Decodes what the job needs of the part. */
+/* Decodes the area of the part that the job needs. */
 static tarn_status decode_part(tarn_image_decoder *decoder, const void *data, size_t size,
                                const tarn_image_info *info, uint32_t by,
                                const tarn__area *part, tarn__resize_job *job,
@@ -362,7 +361,7 @@ static tarn_status decode_part(tarn_image_decoder *decoder, const void *data, si
     return TARN_OK;
 }
 
-/* An image that is its own result is decoded where it belongs. */
+/* Whether the decoded image is the result, so that it can be decoded directly into it. */
 static bool is_plain(const tarn_image_steps *s, const tarn_image_info *info,
                      const tarn__image_choice *choice)
 {
@@ -392,12 +391,13 @@ tarn_status tarn__image_run(tarn_image_decoder *decoder, const tarn__image_plan 
     tarn__area part;
     uint32_t by = reduction(s, &info, &choice, &job);
     job.from.channels = s->channels;
-    cut(&choice, by, &part, &job);
+    set_area(&choice, by, &part, &job);
     TARN_TRY(decode_part(decoder, data, size, &info, by, &part, &job, err));
     return tarn__resize_run(&decoder->resizer, &job, decoder->max_size, err);
 }
 
-/* The plan of the steps: that of the last call where they are the same, byte for byte. */
+/* The plan of the steps; reuses that of the last call if the steps are equal byte by
+ * byte. */
 static tarn_status take_plan(tarn_image_decoder *decoder, const tarn_image_steps *steps,
                              tarn_error *err)
 {
@@ -421,7 +421,8 @@ tarn_status tarn_image_run(tarn_image_decoder *decoder, const tarn_image_steps *
     TARN__NEED(err, "out", out);
     TARN_TRY(take_plan(decoder, steps, err));
     if (capacity < decoder->plan->size)
-        return tarn__fail(err, TARN_ERR_LIMIT, "a result of %zu bytes has no room in %zu",
+        return tarn__fail(err, TARN_ERR_LIMIT,
+                          "the result has %zu bytes, but the buffer has %zu",
                           decoder->plan->size, capacity);
     return tarn__image_run(decoder, decoder->plan, data, size, draw, out, err);
 }

@@ -1,5 +1,6 @@
-/* JPEG read by libjpeg-turbo's classic interface, which can leave out what lies around a
- * part. Its errors jump: every call that may do so is made under guard(). */
+/* Reads JPEGs with the classic interface of libjpeg-turbo, which can skip everything
+ * around an area. Its errors use longjmp: every call that may fail is made through
+ * guard(). */
 #include "codec/jpeg.h"
 
 #include <stdlib.h>
@@ -11,10 +12,10 @@
 #include "codec/pixels.h"
 
 enum {
-    MOST_SCANS = 500, /* of a progressive image; cameras and programs make about ten */
+    MOST_SCANS = 500, /* for progressive images; cameras and programs write about ten */
     ROWS = 16,        /* read at once, at most */
-    MARGIN = 2
-}; /* columns beside a part that its own depend on */
+    MARGIN = 2,       /* columns next to an area that affect its edge */
+};
 
 struct tarn__jpeg {
     struct jpeg_decompress_struct jpeg;
@@ -33,7 +34,7 @@ static void jump(j_common_ptr jpeg)
     longjmp(errors->back, 1);
 }
 
-static void judge(j_common_ptr jpeg, int level)
+static void on_message(j_common_ptr jpeg, int level)
 {
     int code = jpeg->err->msg_code;
     if (level >= 0) return;
@@ -47,7 +48,7 @@ struct jpeg_error_mgr *tarn__jpeg_errors_init(tarn__jpeg_errors *errors)
 {
     jpeg_std_error(&errors->manager);
     errors->manager.error_exit = jump;
-    errors->manager.emit_message = judge;
+    errors->manager.emit_message = on_message;
     errors->status = TARN_OK;
     return &errors->manager;
 }
@@ -60,8 +61,8 @@ tarn_status tarn__jpeg_failed(const tarn__jpeg_errors *errors, tarn_error *err)
                           errors->status));
 }
 
-/* Makes a call that may jump. What it needs from outside it gets through context: a
- * jump would leave changed variables of this function undefined. */
+/* Makes a call that may jump. The call gets its data through context, because a jump
+ * would leave changed local variables of this function undefined. */
 static tarn_status guard(tarn__jpeg *j, void (*call)(tarn__jpeg *, void *), void *context,
                          tarn_error *err)
 {
@@ -71,7 +72,7 @@ static tarn_status guard(tarn__jpeg *j, void (*call)(tarn__jpeg *, void *), void
     return TARN_OK;
 }
 
-/* --- New and free --------------------------------------------------------------- */
+/* --- Creation ------------------------------------------------------------------- */
 
 /* A few kilobytes of scans can keep a processor busy for minutes. */
 static void count_scans(j_common_ptr jpeg)
@@ -83,9 +84,9 @@ static void count_scans(j_common_ptr jpeg)
     longjmp(errors->back, 1);
 }
 
-/* Each image has a libjpeg object of its own. One that is used again keeps the tables of
- * the image before, for streams of images that leave them out; an image by itself that
- * lacks one is damaged. */
+/* Each image has a new libjpeg object. A reused object keeps the tables of the previous
+ * image, for streams of images that omit them; but a single image without tables is
+ * damaged. */
 static void renew(tarn__jpeg *j)
 {
     jpeg_destroy_decompress(&j->jpeg);
@@ -131,10 +132,11 @@ tarn_status tarn__jpeg_head(tarn__jpeg *j, const void *data, size_t size,
     source s = {data, size};
     TARN_TRY(guard(j, read_head, &s, err));
     if (jpeg->jpeg_color_space == JCS_CMYK || jpeg->jpeg_color_space == JCS_YCCK)
-        return tarn__fail(err, TARN_ERR_UNSUPPORTED, "JPEG: four inks are not decoded");
+        return tarn__fail(err, TARN_ERR_UNSUPPORTED,
+                          "JPEG: CMYK images are not supported");
     if (jpeg->num_components != 1 && jpeg->num_components != 3)
-        return tarn__fail(err, TARN_ERR_UNSUPPORTED, "JPEG: %d components",
-                          jpeg->num_components);
+        return tarn__fail(err, TARN_ERR_UNSUPPORTED,
+                          "JPEG: %d components are not supported", jpeg->num_components);
     *out = (tarn_image_info){.format = TARN_IMAGE_JPEG,
                              .width = jpeg->image_width,
                              .height = jpeg->image_height,
@@ -161,7 +163,7 @@ static void start(tarn__jpeg *j, const decoding *d)
     jpeg_start_decompress(&j->jpeg);
 }
 
-/* Up to row end of the image, the next into the first of out. */
+/* Reads up to row end of the image; the first row is written to the first row of out. */
 static void read_rows(tarn__jpeg *j, const tarn__image *out, uint32_t end)
 {
     struct jpeg_decompress_struct *jpeg = &j->jpeg;
@@ -193,10 +195,10 @@ tarn_status tarn__jpeg_into(tarn__jpeg *j, const tarn__image *out, tarn_error *e
     return guard(j, read_whole, &d, err);
 }
 
-/* --- Parts ---------------------------------------------------------------------- */
+/* --- Areas ---------------------------------------------------------------------- */
 
-/* libjpeg begins where a block does. The colours of columns at the edge depend on those
- * beside them, and would come out otherwise without them. */
+/* libjpeg begins at block boundaries. The colours of columns at the edge depend on the
+ * columns next to them, and would be different without those. */
 static void begin_part(tarn__jpeg *j, void *context)
 {
     decoding *d = context;
@@ -219,9 +221,9 @@ tarn_status tarn__jpeg_begin_part(tarn__jpeg *j, unsigned channels, uint32_t by,
     return TARN_OK;
 }
 
-/* The rows behind the part are gone through without making pixels of them, all but the
- * last: libjpeg stops looking when that is skipped too, and damage would be an error for
- * some parts of an image and not for others. */
+/* Skips the rows after the area without decoding them, except for the last row: libjpeg
+ * stops checking when that is skipped too, and damage would then be an error for some
+ * areas of an image and not for others. */
 static void read_part(tarn__jpeg *j, void *context)
 {
     const decoding *d = context;

@@ -1,4 +1,4 @@
-/* What the two files of JPEG share: libjpeg's errors, which jump. */
+/* Shared by the two JPEG files: the errors of libjpeg, which use longjmp. */
 #ifndef TARN_CODEC_JPEG_H
 #define TARN_CODEC_JPEG_H
 
@@ -9,7 +9,7 @@
 
 #include <tarn/base.h>
 
-/* The first member libjpeg knows; the rest is where it jumps to when it cannot go on. */
+/* libjpeg uses the first member; the others say where to jump to when it fails. */
 typedef struct tarn__jpeg_errors {
     struct jpeg_error_mgr manager;
     jmp_buf back;
@@ -17,9 +17,8 @@ typedef struct tarn__jpeg_errors {
     tarn_status status;
 } tarn__jpeg_errors;
 
-/* Returns what belongs into err of the codec. Warnings that pixels are missing are
- * errors, too; of the others (a few stray bytes, which some cameras leave) nobody sees
- * anything. */
+/* Returns the value for the codec's err member. Warnings about missing pixels are errors
+ * too; other warnings (a few stray bytes, as some cameras write them) are ignored. */
 struct jpeg_error_mgr *tarn__jpeg_errors_init(tarn__jpeg_errors *errors);
 tarn_status tarn__jpeg_failed(const tarn__jpeg_errors *errors, tarn_error *err);
 

@@ -1,4 +1,4 @@
-/* JPEGs written by libjpeg-turbo, straight into the bytes of a field. */
+/* Writes JPEGs with libjpeg-turbo, directly into the bytes of a field. */
 #include "codec/jpeg.h"
 
 #include "base/error.h"
@@ -13,7 +13,7 @@ typedef struct writing {
     tarn_bytes *out;
 } writing;
 
-/* --- Bytes that grow ------------------------------------------------------------ */
+/* --- Growing bytes -------------------------------------------------------------- */
 
 static writing *of(j_compress_ptr jpeg)
 {
@@ -30,7 +30,7 @@ static void make_room(j_compress_ptr jpeg)
     jpeg->err->error_exit((j_common_ptr)jpeg);
 }
 
-/* Called when the room is used up, whatever the counters say. */
+/* Called when the buffer is full, whatever the counters say. */
 static boolean make_more_room(j_compress_ptr jpeg)
 {
     make_room(jpeg);
@@ -42,7 +42,7 @@ static void give_rest_back(j_compress_ptr jpeg)
     of(jpeg)->out->size -= of(jpeg)->target.free_in_buffer;
 }
 
-/* --- All of it ------------------------------------------------------------------ */
+/* --- Encoding ------------------------------------------------------------------- */
 
 static void set_sampling(j_compress_ptr jpeg, tarn_subsampling wanted)
 {
@@ -85,7 +85,7 @@ tarn_status tarn__jpeg_encode(const tarn__pixels *pixels,
                           options->jpeg_quality);
     if (pixels->width > LARGEST_SIDE || pixels->height > LARGEST_SIDE)
         return tarn__fail(err, TARN_ERR_UNSUPPORTED,
-                          "JPEG cannot hold %u x %u pixels; a side has at most %u",
+                          "JPEG: %u x %u pixels are too many; a side has at most %u",
                           pixels->width, pixels->height, LARGEST_SIDE);
     writing w = {.out = out};
     w.target.init_destination = make_room;

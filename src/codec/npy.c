@@ -1,5 +1,5 @@
-/* NumPy's .npy: version 1.0 written as NumPy writes it, versions 1 to 3 read. The header
- * is a Python literal; it is parsed here for the three keys it may have and never
+/* NumPy's .npy format: writes version 1.0 as NumPy does, reads versions 1 to 3. The
+ * header is a Python literal; it is parsed for its three possible keys and never
  * evaluated. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,13 +13,13 @@
 #define MAGIC         "\x93NUMPY"
 #define MAGIC_SIZE    6u
 #define PREFIX_1      10u /* magic, version, 2 bytes of length */
-#define PREFIX_2      12u /* in versions 2 and 3 the length has 4 bytes */
+#define PREFIX_2      12u /* versions 2 and 3 have 4 bytes of length */
 #define ALIGNMENT     64u
-#define GROWTH_DIGITS 21u /* NumPy leaves room for the growing axis to have so many */
+#define GROWTH_DIGITS 21u /* digits that NumPy reserves for the growing axis */
 
 /* --- Writing -------------------------------------------------------------------- */
 
-/* At most: 64 axes of 20 digits and 2 separators, and the fixed words. */
+/* The maximum: 64 axes of 20 digits and 2 separators, and the fixed words. */
 #define HEADER_MAX (TARN_MAX_DIMS * 22u + 256u)
 
 static size_t put_shape(const tarn_array *array, char *out, size_t room)
@@ -83,7 +83,7 @@ TARN__ENCODER(tarn__encode_npy)
     return tarn__npy_add(array, out, err);
 }
 
-/* --- The literal ---------------------------------------------------------------- */
+/* --- Header literal ------------------------------------------------------------- */
 
 typedef struct literal {
     const char *text, *at, *end;
@@ -91,7 +91,7 @@ typedef struct literal {
     bool fortran;
     unsigned ndim;
     uint64_t shape[TARN_MAX_DIMS];
-    unsigned seen; /* a bit for each key */
+    unsigned seen; /* one bit for each key */
     tarn_error *err;
 } literal;
 
@@ -109,8 +109,8 @@ static void skip_blanks(literal *l)
         l->at++;
 }
 
-/* Takes c if it comes next. */
-static bool take(literal *l, char c)
+/* Consumes c if it is the next character. */
+static bool accept_char(literal *l, char c)
 {
     skip_blanks(l);
     if (l->at == l->end || *l->at != c) return false;
@@ -118,7 +118,7 @@ static bool take(literal *l, char c)
     return true;
 }
 
-static bool take_word(literal *l, const char *word)
+static bool accept_word(literal *l, const char *word)
 {
     size_t len = strlen(word);
     skip_blanks(l);
@@ -131,11 +131,12 @@ static tarn_status read_quoted(literal *l, const char **out, size_t *out_len)
 {
     skip_blanks(l);
     if (l->at == l->end || (*l->at != '\'' && *l->at != '"'))
-        return malformed(l, "expected a quoted text (types with fields are not read)");
+        return malformed(l,
+                         "expected a quoted string (structured types are not supported)");
     const char *begin = l->at + 1;
     const char *end = memchr(begin, *l->at, (size_t)(l->end - begin));
     if (!end || memchr(begin, '\\', (size_t)(end - begin)))
-        return malformed(l, "a text that is not closed, or with an escape");
+        return malformed(l, "unterminated string, or a string with an escape");
     *out = begin;
     *out_len = (size_t)(end - begin);
     l->at = end + 1;
@@ -148,25 +149,25 @@ static tarn_status read_length(literal *l, uint64_t *out)
     skip_blanks(l);
     const char *begin = l->at;
     for (; l->at < l->end && *l->at >= '0' && *l->at <= '9'; l->at++) {
-        if (value > INT64_MAX / 10 - 1) return malformed(l, "a length that is too large");
+        if (value > INT64_MAX / 10 - 1) return malformed(l, "length is too large");
         value = value * 10 + (uint64_t)(*l->at - '0');
     }
     if (l->at == begin) return malformed(l, "expected a length");
-    if (l->at < l->end && *l->at == 'L') l->at++; /* Python 2 wrote so */
+    if (l->at < l->end && *l->at == 'L') l->at++; /* written by Python 2 */
     *out = value;
     return TARN_OK;
 }
 
 static tarn_status read_shape(literal *l)
 {
-    if (!take(l, '(')) return malformed(l, "expected '('");
-    while (!take(l, ')')) {
+    if (!accept_char(l, '(')) return malformed(l, "expected '('");
+    while (!accept_char(l, ')')) {
         if (l->ndim == TARN_MAX_DIMS)
             return malformed(l, "more dimensions than TARN_MAX_DIMS");
         TARN_TRY(read_length(l, &l->shape[l->ndim++]));
-        if (take(l, ',')) continue;
-        if (l->ndim == 1) return malformed(l, "a shape of one length without a comma");
-        if (!take(l, ')')) return malformed(l, "expected ',' or ')'");
+        if (accept_char(l, ',')) continue;
+        if (l->ndim == 1) return malformed(l, "shape of one length without a comma");
+        if (!accept_char(l, ')')) return malformed(l, "expected ',' or ')'");
         break;
     }
     return TARN_OK;
@@ -179,15 +180,15 @@ static tarn_status read_descr(literal *l)
     TARN_TRY(read_quoted(l, &text, &len));
     if (len >= 2 && text[1] == 'O')
         return tarn__fail(l->err, TARN_ERR_UNSUPPORTED,
-                          "an npy of Python objects is a pickle, which is never run");
+                          "an npy of Python objects is a pickle, which is not loaded");
     return tarn_dtype_parse(text, len, &l->dtype, l->err);
 }
 
 static tarn_status read_order(literal *l)
 {
-    l->fortran = take_word(l, "True");
-    return l->fortran || take_word(l, "False") ? TARN_OK
-                                               : malformed(l, "expected True or False");
+    l->fortran = accept_word(l, "True");
+    return l->fortran || accept_word(l, "False") ? TARN_OK
+                                                 : malformed(l, "expected True or False");
 }
 
 static tarn_status read_pair(literal *l)
@@ -199,49 +200,48 @@ static tarn_status read_pair(literal *l)
                    : len == 13 && !memcmp(key, "fortran_order", 13) ? SEEN_ORDER
                    : len == 5 && !memcmp(key, "shape", 5)           ? SEEN_SHAPE
                                                                     : 0u;
-    if (!bit || (l->seen & bit))
-        return malformed(l, "a key that is unknown or stands twice");
+    if (!bit || (l->seen & bit)) return malformed(l, "unknown or duplicate key");
     l->seen |= bit;
-    if (!take(l, ':')) return malformed(l, "expected ':'");
+    if (!accept_char(l, ':')) return malformed(l, "expected ':'");
     if (bit == SEEN_DESCR) return read_descr(l);
     return bit == SEEN_ORDER ? read_order(l) : read_shape(l);
 }
 
 static tarn_status read_header(literal *l)
 {
-    if (!take(l, '{')) return malformed(l, "expected '{'");
-    while (!take(l, '}')) {
+    if (!accept_char(l, '{')) return malformed(l, "expected '{'");
+    while (!accept_char(l, '}')) {
         TARN_TRY(read_pair(l));
-        if (take(l, ',')) continue;
-        if (!take(l, '}')) return malformed(l, "expected ',' or '}'");
+        if (accept_char(l, ',')) continue;
+        if (!accept_char(l, '}')) return malformed(l, "expected ',' or '}'");
         break;
     }
     skip_blanks(l);
-    if (l->at != l->end) return malformed(l, "something behind the header");
+    if (l->at != l->end) return malformed(l, "unexpected text after the header");
     return l->seen == SEEN_ALL ? TARN_OK : malformed(l, "a key is missing");
 }
 
 /* --- Reading -------------------------------------------------------------------- */
 
-/* Where the literal stands: behind the prefix, which also says how long it is. */
+/* Finds the literal, which follows the prefix; the prefix has its length. */
 static tarn_status find_header(const unsigned char *data, size_t size, size_t *out_begin,
                                size_t *out_len, tarn_error *err)
 {
     if (size < PREFIX_2 || memcmp(data, MAGIC, MAGIC_SIZE) != 0)
         return tarn__fail(err, TARN_ERR_FORMAT,
-                          "no npy: it does not begin with "
-                          "\\x93NUMPY");
+                          "not an npy: it does not begin with \\x93NUMPY");
     unsigned version = data[MAGIC_SIZE];
     if (version < 1 || version > 3 || data[MAGIC_SIZE + 1] != 0)
-        return tarn__fail(err, TARN_ERR_UNSUPPORTED, "npy version %u.%u; 1 to 3 are read",
-                          version, data[MAGIC_SIZE + 1]);
+        return tarn__fail(err, TARN_ERR_UNSUPPORTED,
+                          "npy version %u.%u is not supported (expected 1 to 3)", version,
+                          data[MAGIC_SIZE + 1]);
     *out_begin = version == 1 ? PREFIX_1 : PREFIX_2;
     *out_len = version == 1 ? tarn__get16(data + 8) : tarn__get32(data + 8);
     if (*out_len > TARN_MAX_NPY_HEADER)
-        return tarn__fail(err, TARN_ERR_LIMIT,
-                          "an npy header of %zu bytes, and the limit is %u "
-                          "(TARN_MAX_NPY_HEADER)",
-                          *out_len, TARN_MAX_NPY_HEADER);
+        return tarn__fail(
+            err, TARN_ERR_LIMIT,
+            "npy header of %zu bytes; the limit is %u (TARN_MAX_NPY_HEADER)", *out_len,
+            TARN_MAX_NPY_HEADER);
     if (*out_len > size - *out_begin)
         return tarn__fail(err, TARN_ERR_TRUNCATED, "the npy ends inside its header");
     return TARN_OK;
@@ -278,10 +278,10 @@ tarn_status tarn__npy_find(const void *data, size_t size, tarn_array *out,
     size_t have = size - begin - len;
     uint64_t need = tarn_array_bytes(out);
     if (have != need)
-        return tarn__fail(err, have < need ? TARN_ERR_TRUNCATED : TARN_ERR_FORMAT,
-                          "an npy with %zu bytes behind its header, where its shape and "
-                          "type need %llu",
-                          have, (unsigned long long)need);
+        return tarn__fail(
+            err, have < need ? TARN_ERR_TRUNCATED : TARN_ERR_FORMAT,
+            "the npy has %zu bytes after its header, but its shape and type need %llu",
+            have, (unsigned long long)need);
     if (l.fortran) fortran_strides(out);
     out->data = (void *)(uintptr_t)(bytes + begin + len);
     return TARN_OK;

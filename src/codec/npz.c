@@ -1,5 +1,6 @@
-/* NumPy's .npz: a zip of .npy members, written byte for byte as np.savez does (deflated
- * ones as far as zlib agrees with Python's), and read by its central directory. */
+/* NumPy's .npz format: a zip of .npy members, written byte for byte as by np.savez
+ * (deflated members as far as this zlib and Python's produce the same bytes), and read
+ * through the central directory. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,9 +19,9 @@
 #define LOCAL_SIZE    30u
 #define CENTRAL_SIZE  46u
 #define END_SIZE      22u
-#define VERSION       45u /* needed for the 64-bit sizes that NumPy asks for */
+#define VERSION       45u /* required by the 64-bit sizes that NumPy writes */
 #define UNIX          3u
-#define DATE_1980     33u /* 1 January; the time is 0 */
+#define DATE_1980     33u /* 1 January 1980; the time is 0 */
 #define MODE          (0600u << 16)
 #define FLAG_UTF8     0x800u
 #define FLAG_LOCKED   0x1u
@@ -45,7 +46,7 @@ static uint32_t crc_of(const void *data, size_t size)
 
 static tarn_status too_large(tarn_error *err)
 {
-    return tarn__fail(err, TARN_ERR_LIMIT, "an npz of 4 GiB or more cannot be written");
+    return tarn__fail(err, TARN_ERR_LIMIT, "cannot write an npz of 4 GiB or more");
 }
 
 static void put_local(unsigned char *p, const packed_member *m, uint16_t method)
@@ -84,7 +85,7 @@ static tarn_status add_name(tarn_bytes *out, const char *name, tarn_error *err)
     return tarn__bytes_add(out, SUFFIX, SUFFIX_SIZE, err);
 }
 
-/* Header with room for the sizes, the name, and the data behind it. */
+/* Writes the header, with space for the sizes, the name and the data. */
 static tarn_status add_member(const tarn_bytes *npy, const char *name, bool stored,
                               size_t begin, packed_member *m, tarn_bytes *out,
                               tarn_error *err)
@@ -112,7 +113,7 @@ static tarn_status check_name(packed_member *m, const char *name, tarn_error *er
     size_t len = strlen(name);
     if (len > NAME_MAX_SIZE - SUFFIX_SIZE || !tarn__utf8_is_valid(name, len))
         return tarn__fail(err, TARN_ERR_UNSUPPORTED,
-                          "an npz member's name is not UTF-8, or too long");
+                          "the name of an npz member is not UTF-8, or too long");
     m->name_size = (uint16_t)(len + SUFFIX_SIZE);
     m->flags = is_ascii(name, len) ? 0 : FLAG_UTF8;
     return TARN_OK;
@@ -182,8 +183,8 @@ static tarn_status names_are_distinct(const tarn_value *value, tarn_error *err)
         status =
             tarn__names_add(&seen, value->names[i], strlen(value->names[i]), &id, err);
         if (status == TARN_OK && id != i)
-            status =
-                tarn__fail(err, TARN_ERR_USAGE, "two arrays of an npz have one name");
+            status = tarn__fail(err, TARN_ERR_USAGE,
+                                "two arrays of an npz have the same name");
     }
     tarn__names_reset(&seen);
     return status;
@@ -197,7 +198,7 @@ TARN__ENCODER(tarn__encode_npz)
     if (!named && !tarn__one_array(value))
         return tarn__wrong_value(err, extension, "named arrays, or one array", value);
     if (value->count >= TARN_MAX_FIELD_ARRAYS - 1)
-        return tarn__fail(err, TARN_ERR_LIMIT, "%zu arrays in an npz; at most %u can be",
+        return tarn__fail(err, TARN_ERR_LIMIT, "%zu arrays in an npz; the limit is %u",
                           value->count, TARN_MAX_FIELD_ARRAYS - 2);
     TARN_TRY(names_are_distinct(value, err));
     TARN_TRY(tarn__alloc_items(value->count, sizeof *members, &members, err));
@@ -212,10 +213,10 @@ TARN__ENCODER(tarn__encode_npz)
 typedef struct zip {
     const unsigned char *data;
     size_t size;
-    size_t at;      /* of the next entry of the central directory */
-    size_t central; /* where the directory begins */
+    size_t at;      /* offset of the next entry of the central directory */
+    size_t central; /* offset of the directory */
     unsigned count;
-    uint64_t left; /* bytes that may still be made */
+    uint64_t left; /* bytes that may still be allocated */
     tarn__names names;
     tarn_error *err;
 } zip;
@@ -232,11 +233,12 @@ static tarn_status damaged(zip *z, size_t at, const char *what)
     return tarn__fail(z->err, TARN_ERR_FORMAT, "npz, byte %zu: %s", at, what);
 }
 
-/* The last end record whose comment reaches just to the end. */
+/* Finds the last end record whose comment reaches exactly to the end. */
 static tarn_status find_end(zip *z)
 {
     if (z->size < END_SIZE)
-        return tarn__fail(z->err, TARN_ERR_TRUNCATED, "%zu bytes are no npz", z->size);
+        return tarn__fail(z->err, TARN_ERR_TRUNCATED,
+                          "%zu bytes are too short for an npz", z->size);
     size_t lowest = z->size > END_SIZE + UINT16_MAX ? z->size - END_SIZE - UINT16_MAX : 0;
     for (size_t at = z->size - END_SIZE + 1; at-- > lowest;) {
         const unsigned char *p = z->data + at;
@@ -247,26 +249,26 @@ static tarn_status find_end(zip *z)
         z->count = tarn__get16(p + 10);
         if (tarn__get32(p + 4) || tarn__get16(p + 8) != z->count ||
             z->central + length != at)
-            return damaged(z, at, "the end record does not fit the file");
+            return damaged(z, at, "the end record does not fit into the file");
         z->at = z->central;
         return TARN_OK;
     }
     return tarn__fail(z->err, TARN_ERR_FORMAT,
-                      "no npz: there is no end record of a zip file");
+                      "not an npz: it has no end record of a zip file");
 }
 
 static tarn_status read_local(zip *z, size_t at, entry *e)
 {
     if (!tarn__range_in(at, LOCAL_SIZE, z->central) ||
         tarn__get32(z->data + at) != LOCAL_MAGIC)
-        return damaged(z, at, "no member header where the directory says");
+        return damaged(z, at, "expected a member header here");
     const unsigned char *p = z->data + at;
     uint64_t data_at =
         (uint64_t)at + LOCAL_SIZE + tarn__get16(p + 26) + tarn__get16(p + 28);
     if (tarn__get16(p + 26) != e->name_size ||
         !tarn__range_in(data_at, e->packed, z->central) ||
         memcmp(p + LOCAL_SIZE, e->name, e->name_size) != 0)
-        return damaged(z, at, "a member's header does not fit the directory");
+        return damaged(z, at, "the header of a member does not match the directory");
     e->data_at = (size_t)data_at;
     return TARN_OK;
 }
@@ -276,7 +278,7 @@ static tarn_status read_entry(zip *z, entry *e)
     size_t end = z->size - END_SIZE;
     if (!tarn__range_in(z->at, CENTRAL_SIZE, end) ||
         tarn__get32(z->data + z->at) != CENTRAL_MAGIC)
-        return damaged(z, z->at, "no directory entry where one belongs");
+        return damaged(z, z->at, "expected a directory entry here");
     const unsigned char *p = z->data + z->at;
     size_t tail = (size_t)tarn__get16(p + 30) + tarn__get16(p + 32);
     *e = (entry){.name = (const char *)p + CENTRAL_SIZE,
@@ -286,17 +288,16 @@ static tarn_status read_entry(zip *z, entry *e)
                  .crc = tarn__get32(p + 16),
                  .method = tarn__get16(p + 10)};
     if (!tarn__range_in(z->at + CENTRAL_SIZE, e->name_size + tail, end))
-        return damaged(z, z->at, "a directory entry runs past its end");
+        return damaged(z, z->at, "a directory entry ends after the directory");
     if (e->packed == UINT32_MAX || e->plain == UINT32_MAX ||
         (tarn__get16(p + 8) & FLAG_LOCKED) ||
         (e->method != STORED && e->method != DEFLATED))
-        return tarn__fail(
-            z->err, TARN_ERR_UNSUPPORTED,
-            "npz, byte %zu: a member that is encrypted, of 4 GiB or more, or "
-            "neither stored nor deflated",
-            z->at);
+        return tarn__fail(z->err, TARN_ERR_UNSUPPORTED,
+                          "npz, byte %zu: the member is encrypted, has 4 GiB or more, or "
+                          "is neither stored nor deflated",
+                          z->at);
     if (e->method == STORED && e->packed != e->plain)
-        return damaged(z, z->at, "a stored member of two sizes");
+        return damaged(z, z->at, "a stored member has two different sizes");
     z->at += CENTRAL_SIZE + e->name_size + tail;
     return read_local(z, tarn__get32(p + 42), e);
 }
@@ -309,12 +310,13 @@ static tarn_status take_name(zip *z, const entry *e, char **out)
                   !memcmp(e->name + e->name_size - SUFFIX_SIZE, SUFFIX, SUFFIX_SIZE);
     if (!is_npy || memchr(e->name, 0, e->name_size) ||
         !tarn__utf8_is_valid(e->name, e->name_size))
-        return tarn__fail(z->err, TARN_ERR_UNSUPPORTED,
-                          "an npz with a member that is no .npy, or whose name is not "
-                          "UTF-8");
+        return tarn__fail(
+            z->err, TARN_ERR_UNSUPPORTED,
+            "the npz has a member that is not an .npy, or whose name is not UTF-8");
     size_t len = e->name_size - SUFFIX_SIZE;
     TARN_TRY(tarn__names_add(&z->names, e->name, len, &id, z->err));
-    if (z->names.count == known) return damaged(z, z->at, "two members have one name");
+    if (z->names.count == known)
+        return damaged(z, z->at, "two members have the same name");
     *out = malloc(len + 1);
     if (!*out) return tarn__fail_memory(z->err);
     memcpy(*out, e->name, len);
@@ -329,7 +331,7 @@ static tarn_status expand_member(zip *z, const entry *e, tarn_value *out)
     tarn_status status =
         tarn__inflate_into(z->data + e->data_at, e->packed, data, e->plain, z->err);
     if (status == TARN_OK && crc_of(data, e->plain) != e->crc)
-        status = tarn__fail(z->err, TARN_ERR_CHECKSUM, "a member of an npz is damaged");
+        status = tarn__fail(z->err, TARN_ERR_CHECKSUM, "a member of the npz is damaged");
     if (status == TARN_OK)
         status = tarn__npy_decode(data, e->plain, z->left, out, z->err);
     if (status == TARN_OK) return tarn__value_own(out, data, z->err);
@@ -345,11 +347,11 @@ static tarn_status read_member(zip *z, tarn_value *out, char **out_name)
     if (e.plain > z->left)
         return tarn__fail(
             z->err, TARN_ERR_LIMIT,
-            "the arrays of an npz take more bytes than the limit (max_size)");
+            "the arrays of the npz need more bytes than the limit (max_size)");
     z->left -= e.plain;
     if (e.method == DEFLATED) return expand_member(z, &e, out);
     if (crc_of(z->data + e.data_at, e.plain) != e.crc)
-        return tarn__fail(z->err, TARN_ERR_CHECKSUM, "a member of an npz is damaged");
+        return tarn__fail(z->err, TARN_ERR_CHECKSUM, "a member of the npz is damaged");
     return tarn__npy_decode(z->data + e.data_at, e.plain, e.plain, out, z->err);
 }
 

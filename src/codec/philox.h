@@ -1,6 +1,6 @@
-/* Philox 4x64 of ten rounds (Salmon and others, 2011): random words as a pure function of
- * a key and a counter, so that who asks first, or in which thread, changes nothing. NumPy
- * has it too, as numpy.random.Philox. */
+/* Philox 4x64 with ten rounds (Salmon and others, 2011): random words as a pure function
+ * of a key and a counter, independent of the order of calls and of threads. NumPy has it
+ * as numpy.random.Philox. */
 #ifndef TARN_CODEC_PHILOX_H
 #define TARN_CODEC_PHILOX_H
 

@@ -1,5 +1,5 @@
-/* What decoding, resizing and the steps on images share: a decoder's insides, memory that
- * is used again, and the resize that hands out its rows. */
+/* Shared by decoding, resizing and the image steps: the members of a decoder, reusable
+ * memory, and the resize, which produces rows. */
 #ifndef TARN_CODEC_PIXELS_H
 #define TARN_CODEC_PIXELS_H
 
@@ -7,14 +7,14 @@
 
 #include "codec/codec.h"
 
-/* --- Memory that is used again ------------------------------------------------------ */
+/* --- Reusable memory ---------------------------------------------------------------- */
 
 typedef struct tarn__scratch {
     unsigned char *data; /* aligned to 64 bytes */
     size_t capacity;
 } tarn__scratch;
 
-/* Room for size bytes; what was there is lost. TARN_ERR_LIMIT past max. */
+/* Ensures size bytes; the old contents are lost. TARN_ERR_LIMIT above max. */
 TARN_CHECKED tarn_status tarn__scratch_need(tarn__scratch *scratch, uint64_t size,
                                             uint64_t max, tarn_error *err);
 void tarn__scratch_release(tarn__scratch *scratch);
@@ -22,22 +22,22 @@ void tarn__scratch_release(tarn__scratch *scratch);
 /* --- Resizing ----------------------------------------------------------------------- */
 
 /* The weights of one direction. Result i is the sum of count[i] samples from start[i] on,
- * each times its weight in 22-bit fixed point; there are taps weights for each result,
- * zeros behind the last. A weight is high * 2^11 + low. */
+ * each multiplied by its weight in 22-bit fixed point. Each result has taps weights,
+ * which are zero after the first count[i]. A weight is high * 2^11 + low. */
 typedef struct tarn__axis {
-    uint32_t size; /* results */
+    uint32_t size; /* number of results */
     uint32_t taps; /* a multiple of 8 */
     uint32_t most; /* the largest count */
     uint32_t *start, *count;
     int32_t *weights;
     int16_t *high, *low;
-    uint32_t first, last; /* the samples that are used: [first, last) */
-    bool same;            /* result i is just sample first + i */
+    uint32_t first, last; /* the range of samples used: [first, last) */
+    bool same;            /* result i equals sample first + i */
 } tarn__axis;
 
 enum { TARN__WEIGHT_BITS = 22, TARN__LOW_BITS = 11 };
 
-/* Which of the processor's vector instructions are used: all give the same. */
+/* Which vector instructions are used; all give the same results. */
 typedef enum tarn__loops { TARN__LOOPS_PLAIN, TARN__LOOPS_AVX2 } tarn__loops;
 
 typedef struct tarn__resizer {
@@ -47,27 +47,28 @@ typedef struct tarn__resizer {
 
 typedef struct tarn__resize_job {
     tarn__image from;
-    uint32_t skip_x, skip_y;           /* columns and rows of from that data is without */
-    float box[4];                      /* left, top, right, bottom */
-    uint32_t full_width, full_height;  /* what the box becomes */
-    uint32_t left, top, width, height; /* the part of that which is wanted */
+    uint32_t skip_x, skip_y; /* columns and rows of from that are missing in data */
+    float box[4];            /* left, top, right, bottom */
+    uint32_t full_width, full_height;  /* the size to which the box is resized */
+    uint32_t left, top, width, height; /* the part of that size to produce */
     void (*take)(void *context, uint32_t y, const unsigned char *row);
     void *context;
 } tarn__resize_job;
 
-/* Which of from's samples are used; from needs no data yet. */
+/* The area of from that is used; from needs no data yet. */
 TARN_CHECKED tarn_status tarn__resize_needs(const tarn__resize_job *job, tarn__area *out,
                                             tarn_error *err);
 
-/* Calls take for each row of the result, from the top. The row is lost after the call. */
+/* Calls take for each row of the result, from the top. The row is valid only during the
+ * call. */
 TARN_CHECKED tarn_status tarn__resize_run(tarn__resizer *resizer,
                                           const tarn__resize_job *job, uint64_t max_size,
                                           tarn_error *err);
 void tarn__resizer_release(tarn__resizer *resizer);
 
-/* The loops in AVX2, and whether this machine has it. Across makes TARN__ROWS rows of as
- * many lines; it reads up to TARN__BEHIND bytes after the end of a line, and writes a
- * byte after the last pixel. Down keeps to its bytes. */
+/* The AVX2 loops, and whether this machine supports them. across makes TARN__ROWS rows
+ * from as many lines; it reads up to TARN__BEHIND bytes after the end of a line, and
+ * writes a byte after the last pixel. down stays inside its bytes. */
 enum { TARN__ROWS = 8, TARN__BEHIND = 64 };
 bool tarn__avx2_there(void);
 void tarn__across_avx2(const tarn__axis *axis, const unsigned char *lines,
@@ -77,16 +78,17 @@ void tarn__down_avx2(const unsigned char *rows, size_t stride, uint32_t count,
                      const int16_t *high, const int16_t *low, size_t bytes,
                      unsigned char *out);
 
-/* Pixels of three channels as floats in three planes, from the left or the right, and how
- * many were done: a multiple of 8. The quotients are corrected to what dividing
- * gives, which is certain only where all 256 samples have been tried. */
+/* Converts pixels of three channels to floats in three planes, from the left or the
+ * right, and returns how many it converted: a multiple of 8. The quotients are corrected
+ * to equal those of a division, which is guaranteed only if all 256 samples were
+ * tried. */
 size_t tarn__planes_avx2(const unsigned char *row, size_t width, bool flip,
                          const float *mean, const float *std, float *out, size_t plane);
 
-/* --- The decoder -------------------------------------------------------------------- */
+/* --- Decoder ------------------------------------------------------------------------ */
 
-/* Steps that were checked, and their tables. A plan never changes and may be used by any
- * number of threads. */
+/* Validated steps and their tables. A plan never changes and may be used by any number of
+ * threads. */
 typedef struct tarn__image_plan tarn__image_plan;
 
 struct tarn_image_decoder {
@@ -94,13 +96,13 @@ struct tarn_image_decoder {
     struct tarn__jpeg *jpeg;
     struct tarn__png *png;
     uint64_t max_pixels, max_size;
-    tarn__scratch pixels; /* what is decoded where the caller has no place for it */
-    tarn__scratch raw;    /* what a library gives and is not yet what was asked for */
+    tarn__scratch pixels; /* decoded pixels, if not written to the caller's memory */
+    tarn__scratch raw;    /* output of a library before the conversion of channels */
     tarn__resizer resizer;
 };
 
-/* Reads the header; with limits. Then that image may be decoded, once, into out, whose
- * members are all set; its rows lie one after the other. */
+/* Reads the header and checks the limits. After that the image may be decoded once, into
+ * out, whose members are all set; its rows are contiguous. */
 TARN_CHECKED tarn_status tarn__image_head(tarn_image_decoder *decoder, const void *data,
                                           size_t size, tarn_image_info *out,
                                           tarn_error *err);
@@ -110,7 +112,7 @@ TARN_CHECKED tarn_status tarn__image_open(tarn_image_decoder *decoder, const voi
 TARN_CHECKED tarn_status tarn__image_into(tarn_image_decoder *decoder, const void *data,
                                           size_t size, const tarn_image_info *info,
                                           const tarn__image *out, tarn_error *err);
-/* An area of the image at 1/by (1 unless it is a JPEG) as an image of its own: out has
+/* Decodes an area of the image at scale 1/by (1 unless it is a JPEG); out has
  * channels. */
 TARN_CHECKED tarn_status tarn__image_keep_part(tarn_image_decoder *decoder,
                                                const void *data, size_t size,
@@ -127,9 +129,9 @@ void tarn__image_plan_free(tarn__image_plan *plan);
 /* Bytes of one result. */
 size_t tarn__image_plan_size(const tarn__image_plan *plan);
 
-/* What will be taken of an image of this size. */
+/* The part of an image of this size that is used. */
 typedef struct tarn__image_choice {
-    uint32_t left, top, width, height; /* the part of the image that is resized */
+    uint32_t left, top, width, height; /* the part of the image to resize */
     bool flip;
 } tarn__image_choice;
 

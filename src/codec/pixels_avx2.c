@@ -1,6 +1,6 @@
-/* The inner loops of resizing and of floats in AVX2, for processors that have it. A
- * weight of 22 bits is two numbers of 11, so that sums are made of 16-bit products, two
- * to an instruction, and still are exactly those of the plain loops. */
+/* The inner loops of resizing and of conversion to floats in AVX2. A weight of 22 bits is
+ * split into two numbers of 11 bits, so that the sums use 16-bit products, two per
+ * instruction, and still equal those of the plain loops exactly. */
 #include "codec/pixels.h"
 
 #if defined(__x86_64__)
@@ -22,7 +22,7 @@ AVX2 static inline __m256i whole(__m256i high, __m256i low)
     return _mm256_srai_epi32(sum, TARN__WEIGHT_BITS);
 }
 
-/* Four weights as the factors of four samples: the first two in the lower half. */
+/* Four weights as factors of four samples: the first two in the lower half. */
 AVX2 static inline __m256i spread(const int16_t *weights)
 {
     const __m256i order = _mm256_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1);
@@ -30,7 +30,7 @@ AVX2 static inline __m256i spread(const int16_t *weights)
     return _mm256_permutevar8x32_epi32(four, order);
 }
 
-/* Adds four pixels of a row: each channel of two of them side by side. */
+/* Adds four pixels of a row: each channel of two pixels side by side. */
 AVX2 static inline void add_four(__m256i *high, __m256i *low, const unsigned char *p,
                                  __m256i pairs, __m256i high_weights, __m256i low_weights)
 {
@@ -51,8 +51,9 @@ AVX2 static inline __m256i two_rows(const __m256i high[2], const __m256i low[2])
     return _mm256_srai_epi32(sum, TARN__WEIGHT_BITS);
 }
 
-/* Four rows of 3 or 4 channels at a time, because weights cost as much as pixels. With
- * three channels the fourth byte is the next pixel's and written then. */
+/* Processes four rows of 3 or 4 channels at a time, because loading weights costs as much
+ * as loading pixels. With three channels the fourth byte belongs to the next pixel, which
+ * overwrites it. */
 AVX2 static inline __attribute__((always_inline)) void colours(
     const tarn__axis *axis, const unsigned char *lines, size_t line_stride,
     unsigned channels, unsigned char *out, size_t stride)
@@ -80,7 +81,7 @@ AVX2 static inline __attribute__((always_inline)) void colours(
         }
         __m256i words =
             _mm256_packs_epi32(two_rows(highs, lows), two_rows(highs + 2, lows + 2));
-        /* Rows 0 and 2 are in the lower half, 1 and 3 in the upper. */
+        /* The lower half has rows 0 and 2, the upper half rows 1 and 3. */
         __m256i bytes = _mm256_packus_epi16(words, words);
         __m128i even = _mm256_castsi256_si128(bytes);
         __m128i odd = _mm256_extracti128_si256(bytes, 1);
@@ -138,7 +139,8 @@ AVX2 void tarn__across_avx2(const tarn__axis *axis, const unsigned char *lines,
     }
 }
 
-/* 16 columns of two rows: products of high and low weights added to four sums each. */
+/* 16 columns of two rows: adds products with the high and low weights to four sums
+ * each. */
 AVX2 static inline void add_pair(__m256i highs[2], __m256i lows[2],
                                  const unsigned char *a, const unsigned char *b,
                                  __m256i high, __m256i low)
@@ -160,7 +162,7 @@ AVX2 static inline __m256i pair_of(const int16_t *weights)
     return _mm256_set1_epi32(two);
 }
 
-/* The columns behind the last 16, which may be the last bytes there are. */
+/* The columns after the last group of 16, which may be at the end of the memory. */
 static void last_columns(const unsigned char *rows, size_t stride, uint32_t count,
                          const int16_t *high, const int16_t *low, size_t bytes,
                          unsigned char *out)
@@ -186,7 +188,7 @@ AVX2 void tarn__down_avx2(const unsigned char *rows, size_t stride, uint32_t cou
         __m256i lows[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
         for (uint32_t t = 0; t < count; t += 2) {
             const unsigned char *a = rows + t * stride + x;
-            /* The weight behind the last is 0: any row will do. */
+            /* The weight after the last is 0, so any row can be used. */
             const unsigned char *b = t + 1 < count ? a + stride : a;
             add_pair(highs, lows, a, b, pair_of(high + t), pair_of(low + t));
         }
@@ -204,16 +206,17 @@ AVX2 void tarn__down_avx2(const unsigned char *rows, size_t stride, uint32_t cou
 
 #define AVX2_FMA __attribute__((target("avx2,fma")))
 
-/* A quotient by a number whose reciprocal is known, corrected to what dividing gives. */
+/* A quotient computed with the reciprocal, corrected to equal that of a division. */
 AVX2_FMA static inline __m256 divided(__m256 v, __m256 by, __m256 reciprocal)
 {
     __m256 q = _mm256_mul_ps(v, reciprocal);
     return _mm256_fmadd_ps(_mm256_fnmadd_ps(q, by, v), reciprocal, q);
 }
 
-/* What a channel's samples go through; loaded once, since stores could change floats. */
+/* The parameters of a channel; loaded once, because the compiler must assume that stores
+ * change floats. */
 typedef struct channel {
-    __m128i begin, end; /* where it is in the first and in the last 16 bytes of 24 */
+    __m128i begin, end; /* its position in the first and the last 16 bytes of 24 */
     __m256 mean, std, by_std;
 } channel;
 
@@ -258,7 +261,7 @@ AVX2_FMA size_t tarn__planes_avx2(const unsigned char *row, size_t width, bool f
     size_t x = 0;
     for (; x + 8 <= width; x += 8) {
         const unsigned char *p = row + 3 * (flip ? width - 8 - x : x);
-        /* Overlapping, so that nothing behind the row is read. */
+        /* Two overlapping loads, so that nothing after the row is read. */
         __m128i low = _mm_loadu_si128((const __m128i *)p);
         __m128i high = _mm_loadu_si128((const __m128i *)(p + 8));
         put_eight(&red, low, high, order, out + x);

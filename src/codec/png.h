@@ -1,5 +1,5 @@
-/* What the files of PNG share: what an image's header chunks say, and its rows, which
- * know nothing of chunks or files. */
+/* Shared by the PNG files: the contents of the header chunks, and functions for rows,
+ * which know nothing of chunks or files. */
 #ifndef TARN_CODEC_PNG_H
 #define TARN_CODEC_PNG_H
 
@@ -21,39 +21,40 @@ enum { TARN__PNG_NONE, TARN__PNG_SUB, TARN__PNG_UP, TARN__PNG_AVERAGE, TARN__PNG
 
 typedef struct tarn__png_form {
     uint32_t width, height;
-    unsigned depth;  /* bits of a sample */
-    unsigned colour; /* its type */
+    unsigned depth;  /* bits per sample */
+    unsigned colour; /* colour type */
     bool interlaced;
-    bool transparent;              /* there was a tRNS */
-    bool has_palette;              /* and a PLTE that is used */
-    uint16_t key[3];               /* GREY, RGB: the samples that are transparent */
-    unsigned char palette[256][4]; /* RGBA; black where the file has none */
+    bool transparent;              /* the file has a tRNS chunk */
+    bool has_palette;              /* the file has a PLTE chunk that is used */
+    uint16_t key[3];               /* GREY, RGB: the transparent samples */
+    unsigned char palette[256][4]; /* RGBA; black for missing entries */
 } tarn__png_form;
 
-/* Samples of a pixel in the file; an index into the palette is one. */
+/* Samples per pixel in the file; a palette index is one sample. */
 unsigned tarn__png_samples(const tarn__png_form *head);
 
-/* Bytes of a row of width pixels, without its filter's. */
+/* Bytes of a row of width pixels, without the filter byte. */
 uint64_t tarn__png_row_bytes(const tarn__png_form *head, uint32_t width);
 
-/* Undoes a row's filter. step: bytes of a pixel, at least 1; above: the row over it,
- * undone, or zeros. to lies apart from both. */
+/* Reverses the filter of a row. step: bytes per pixel, at least 1; above: the unfiltered
+ * row above, or zeros. to must not overlap either. */
 void tarn__png_unfilter(unsigned filter, unsigned step, const unsigned char *from,
                         const unsigned char *above, size_t bytes, unsigned char *to);
 
-/* The same for two rows that both have PAETH and pixels of 3 or 4 bytes, at least two;
- * the second is the row under the first. Does nothing and returns false if it cannot. */
+/* The same for two consecutive rows if both have the PAETH filter and at least two pixels
+ * of 3 or 4 bytes. Does nothing and returns false if that is not possible. */
 bool tarn__png_unfilter_two(unsigned step, const unsigned char *const from[2],
                             const unsigned char *above, size_t bytes,
                             unsigned char *const to[2]);
 
-/* A row's samples as pixels of 8 bits: 1 (of grey only), 3 or 4 channels; or, where
- * channels is tarn__png_samples, of the depth the file has, 16 bits in native order. */
+/* Converts the samples of a row to 8-bit pixels of 1 (grey only), 3 or 4 channels. If
+ * channels is tarn__png_samples, keeps the depth of the file, with 16-bit samples in
+ * native order. */
 void tarn__png_expand(const tarn__png_form *head, const unsigned char *row,
                       uint32_t width, unsigned channels, unsigned bits, void *out);
 
-/* Of left, above and the one between them, that which is nearest to left + above -
- * between; the first of them if two are. */
+/* The one of left, above and between that is nearest to left + above - between; the first
+ * of them if two are equally near. */
 static inline unsigned char tarn__png_paeth(int left, int above, int between)
 {
     int to_left = above - between, to_above = left - between;

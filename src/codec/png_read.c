@@ -1,6 +1,6 @@
-/* PNG: the walk over its chunks and the way of its rows into memory. ISA-L expands all
- * of them at once into a buffer whose size the header says; png_rows.c does the rest.
- * What is accepted and what is refused: docs/internals/image.md. */
+/* Reads PNGs: walks over the chunks and writes the rows to memory. ISA-L expands all rows
+ * at once into a buffer whose size follows from the header; png_rows.c does the rest. For
+ * what is accepted and refused see docs/internals/image.md. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,18 +14,18 @@
 #include "codec/png.h"
 
 enum { SIGNATURE_SIZE = 8, CHUNK_EXTRA = 12, HEAD_SIZE = 13 };
-#define LARGEST   0x7fffffffu /* of a length or a side */
-#define EXPANSION 1032u       /* bytes that one of deflate's can become, at most */
+#define LARGEST   0x7fffffffu /* largest length or side */
+#define EXPANSION 1032u       /* maximum expansion of deflate */
 #define TAG(a, b, c, d)                                                                  \
     ((uint32_t)(a) << 24 | (uint32_t)(b) << 16 | (uint32_t)(c) << 8 | (uint32_t)(d))
-#define ANCILLARY 0x20000000u /* of a tag: pixels do not depend on it */
+#define ANCILLARY 0x20000000u /* bit of a tag: the chunk does not affect pixels */
 
 struct tarn__png {
     struct inflate_state inflater;
-    tarn__scratch packed; /* the IDATs, where there are several */
-    tarn__scratch rows;   /* expanded, and three more */
+    tarn__scratch packed; /* all IDAT chunks, if there are several */
+    tarn__scratch rows;   /* the expanded rows, and three more */
     const unsigned char *data;
-    size_t size, at; /* the first IDAT, once the head was read */
+    size_t size, at; /* at: the first IDAT, after the head was read */
     tarn__png_form head;
 };
 
@@ -75,8 +75,8 @@ static tarn_status take_chunk(const tarn__png *png, size_t at, chunk *out,
     size_t left = png->size - at;
     if (left < CHUNK_EXTRA || big32(p) > left - CHUNK_EXTRA)
         return tarn__fail(err, TARN_ERR_TRUNCATED,
-                          "PNG: cut short: it has %zu bytes, and the chunk at byte %zu "
-                          "is not whole",
+                          "PNG: truncated: the file has %zu bytes, and the chunk at byte "
+                          "%zu is incomplete",
                           png->size, at);
     if (big32(p) > LARGEST || !is_name(p + 4))
         return tarn__fail(err, TARN_ERR_FORMAT, "PNG: no chunk at byte %zu", at);
@@ -90,7 +90,7 @@ static tarn_status check_sum(const chunk *c, tarn_error *err)
     uint32_t computed = tarn__crc32(0, c->data - 4, (size_t)c->size + 4);
     if (stored == computed) return TARN_OK;
     return tarn__fail(err, TARN_ERR_FORMAT,
-                      "PNG: chunk %.4s at byte %zu: its checksum does not match (stored "
+                      "PNG: chunk %.4s at byte %zu: checksum does not match (stored "
                       "%08x, computed %08x)",
                       c->data - 4, c->at, stored, computed);
 }
@@ -100,7 +100,7 @@ static size_t behind(const chunk *c)
     return c->at + CHUNK_EXTRA + c->size;
 }
 
-/* --- The header's chunks -------------------------------------------------------- */
+/* --- Header chunks -------------------------------------------------------------- */
 
 static bool goes_together(unsigned colour, unsigned depth)
 {
@@ -114,7 +114,7 @@ static tarn_status take_head(tarn__png_form *head, const chunk *c, tarn_error *e
 {
     const unsigned char *p = c->data;
     if (c->tag != TAG('I', 'H', 'D', 'R') || c->size != HEAD_SIZE)
-        return bad(c, "an IHDR of 13 bytes must stand there", err);
+        return bad(c, "expected an IHDR of 13 bytes", err);
     TARN_TRY(check_sum(c, err));
     memset(head, 0, sizeof *head);
     head->width = big32(p);
@@ -123,21 +123,21 @@ static tarn_status take_head(tarn__png_form *head, const chunk *c, tarn_error *e
     head->colour = p[9];
     head->interlaced = p[12] == 1;
     if (head->width - 1 >= LARGEST || head->height - 1 >= LARGEST)
-        return bad(c, "a side that is 0 or more than 2^31 - 1", err);
+        return bad(c, "width or height is 0 or more than 2^31 - 1", err);
     if (!goes_together(head->colour, head->depth))
-        return bad(c, "a colour type and a depth that do not exist together", err);
+        return bad(c, "invalid combination of colour type and depth", err);
     if (p[10] || p[11] || p[12] > 1)
-        return bad(c, "a compression, filter or interlace method that is not known", err);
+        return bad(c, "unknown compression, filter or interlace method", err);
     return TARN_OK;
 }
 
-/* In images that are not of indices a palette is only a proposal. */
+/* In images without palette indices a palette is only a suggestion. */
 static tarn_status take_palette(tarn__png_form *head, const chunk *c, tarn_error *err)
 {
     if (head->colour != TARN__PNG_PALETTE) return TARN_OK;
     if (head->has_palette) return bad(c, "a second palette", err);
     if (c->size == 0 || c->size % 3 || c->size > 3 * 256)
-        return bad(c, "a palette has 1 to 256 entries of 3 bytes", err);
+        return bad(c, "a palette must have 1 to 256 entries of 3 bytes", err);
     for (unsigned i = 0; i < 256; i++)
         head->palette[i][3] = 255;
     for (unsigned i = 0; i < c->size / 3; i++)
@@ -151,25 +151,26 @@ static tarn_status take_transparency(tarn__png_form *head, const chunk *c,
 {
     unsigned keys = head->colour == TARN__PNG_GREY ? 1 : 3;
     if (head->colour == TARN__PNG_GREY_ALPHA || head->colour == TARN__PNG_RGBA)
-        return TARN_OK; /* they have their own */
+        return TARN_OK; /* they have an alpha channel */
     if (head->transparent) return bad(c, "a second tRNS", err);
     head->transparent = true;
     if (head->colour == TARN__PNG_PALETTE) {
         if (!head->has_palette || c->size == 0 || c->size > 256)
-            return bad(c, "it has 1 to 256 bytes and stands behind the palette", err);
+            return bad(c, "a tRNS must have 1 to 256 bytes and come after the palette",
+                       err);
         for (unsigned i = 0; i < c->size; i++)
             head->palette[i][3] = c->data[i];
         return TARN_OK;
     }
-    if (c->size != 2 * keys) return bad(c, "it does not have the right size", err);
+    if (c->size != 2 * keys) return bad(c, "wrong size", err);
     for (unsigned i = 0; i < keys; i++)
         head->key[i] = (uint16_t)((c->data[2 * i] << 8 | c->data[2 * i + 1]) &
                                   ((1u << head->depth) - 1));
     return TARN_OK;
 }
 
-/* Everything before the first IDAT. The checksums of chunks that nobody looks at count
- * too: one whose name was damaged could have been a tRNS. */
+/* Reads everything before the first IDAT. Also checks the checksums of chunks that are
+ * not used, because one with a damaged name could have been a tRNS. */
 static tarn_status read_head(tarn__png *png, tarn_error *err)
 {
     chunk c;
@@ -184,10 +185,10 @@ static tarn_status read_head(tarn__png *png, tarn_error *err)
         else if (c.tag == TAG('t', 'R', 'N', 'S'))
             TARN_TRY(take_transparency(&png->head, &c, err));
         else if (!(c.tag & ANCILLARY))
-            return bad(&c, "it does not belong before the pixels, or is not known", err);
+            return bad(&c, "chunk is unknown, or not allowed before the pixels", err);
     }
     if (png->head.colour == TARN__PNG_PALETTE && !png->head.has_palette)
-        return bad(&c, "pixels of a palette that is not there", err);
+        return bad(&c, "the pixels need a palette, but there is none", err);
     png->at = c.at;
     return TARN_OK;
 }
@@ -199,7 +200,7 @@ tarn_status tarn__png_head(tarn__png *png, const void *data, size_t size,
     png->data = data;
     png->size = size;
     if (size < SIGNATURE_SIZE || memcmp(data, TARN__PNG_SIGNATURE, SIGNATURE_SIZE) != 0)
-        return tarn__fail(err, TARN_ERR_FORMAT, "PNG: the signature is not there");
+        return tarn__fail(err, TARN_ERR_FORMAT, "PNG: the signature is missing");
     TARN_TRY(read_head(png, err));
     bool alpha = head->colour == TARN__PNG_GREY_ALPHA || head->colour == TARN__PNG_RGBA ||
                  head->transparent;
@@ -212,9 +213,10 @@ tarn_status tarn__png_head(tarn__png *png, const void *data, size_t size,
     return TARN_OK;
 }
 
-/* --- Pixels expanded ------------------------------------------------------------ */
+/* --- Expanding pixels ----------------------------------------------------------- */
 
-/* Checks what stands from the first IDAT to the end, and adds up the IDATs' bytes. */
+/* Checks the chunks from the first IDAT to the end, and adds up the bytes of all
+ * IDATs. */
 static tarn_status check_rest(const tarn__png *png, uint64_t *out_bytes,
                               size_t *out_count, tarn_error *err)
 {
@@ -225,20 +227,20 @@ static tarn_status check_rest(const tarn__png *png, uint64_t *out_bytes,
         TARN_TRY(take_chunk(png, at, &c, err));
         TARN_TRY(check_sum(&c, err));
         if (c.tag == TAG('I', 'D', 'A', 'T')) {
-            if (done) return bad(&c, "pixels that are not in one piece", err);
+            if (done) return bad(&c, "the IDAT chunks are not consecutive", err);
             *out_bytes += c.size;
             ++*out_count;
             continue;
         }
         done = true;
         if (!(c.tag & ANCILLARY) && c.tag != TAG('I', 'E', 'N', 'D'))
-            return bad(&c, "it does not belong behind the pixels, or is not known", err);
+            return bad(&c, "chunk is unknown, or not allowed after the pixels", err);
     }
     return TARN_OK;
 }
 
-/* The compressed pixels in one piece. The bytes may be those of a map whose file changes:
- * what was added up is not exceeded, whatever the chunks say now. */
+/* Copies the compressed pixels into one piece. The data may be a map of a changing file:
+ * never copies more than the bytes that were added up before. */
 static tarn_status gather(tarn__png *png, uint64_t bytes, size_t count, uint64_t max_size,
                           const unsigned char **out, tarn_error *err)
 {
@@ -251,7 +253,7 @@ static tarn_status gather(tarn__png *png, uint64_t bytes, size_t count, uint64_t
     unsigned char *to = png->packed.data;
     for (size_t i = 0, at = png->at; i < count; i++, at = behind(&c)) {
         TARN_TRY(take_chunk(png, at, &c, err));
-        if (c.size > bytes) return bad(&c, "it changed while it was read", err);
+        if (c.size > bytes) return bad(&c, "the chunk changed while it was read", err);
         memcpy(to, c.data, c.size);
         to += c.size;
         bytes -= c.size;
@@ -274,12 +276,12 @@ static tarn_status expand(tarn__png *png, const unsigned char *packed, size_t si
     z->next_out = png->rows.data;
     z->avail_out = (uint32_t)need;
     int code = isal_inflate_stateless(z);
-    /* More than the header says is left alone, as libpng does it. */
+    /* Additional data is ignored, as in libpng. */
     if (code == ISAL_OUT_OVERFLOW)
         return tarn__unzlib_begin(packed, size, png->rows.data, need, err);
     if (code != ISAL_DECOMP_OK && code != ISAL_END_INPUT)
         return tarn__fail(err, TARN_ERR_FORMAT,
-                          "PNG: the compressed pixels are damaged (ISA-L says %d)", code);
+                          "PNG: the compressed pixels are damaged (ISA-L code %d)", code);
     if (code == ISAL_END_INPUT || z->avail_out)
         return tarn__fail(err, TARN_ERR_TRUNCATED,
                           "PNG: fewer pixels than the header says");
@@ -288,8 +290,8 @@ static tarn_status expand(tarn__png *png, const unsigned char *packed, size_t si
 
 /* --- Rows ----------------------------------------------------------------------- */
 
-/* The pixels of an interlaced image come in seven images of their own, another has one;
- * each has every dx-th column from x on and every dy-th row from y on. */
+/* An interlaced image is stored as seven smaller images, any other image as one; each has
+ * every dx-th column from x on and every dy-th row from y on. */
 typedef struct pass {
     unsigned char x, y, dx, dy;
 } pass;
@@ -311,7 +313,7 @@ static bool pass_size(const tarn__png_form *head, const pass *p, uint32_t *width
     return *width && *height;
 }
 
-/* Bytes that all rows have with their filters, at most 2^31 * (2^34 + 1) for each. */
+/* Bytes of all rows with their filters, at most 2^31 * (2^34 + 1) for each pass. */
 static bool expanded_size(const tarn__png_form *head, uint64_t *out)
 {
     size_t count = head->interlaced ? 7 : 1;
@@ -329,7 +331,7 @@ static bool expanded_size(const tarn__png_form *head, uint64_t *out)
     return true;
 }
 
-/* Where pixels go. */
+/* Destination of pixels. */
 typedef struct place {
     unsigned char *data;
     size_t stride;
@@ -339,10 +341,10 @@ typedef struct place {
 typedef struct rows {
     const tarn__png_form *head;
     const place *to;
-    const unsigned char *from; /* the next row's filter */
-    unsigned char *spare[2];   /* for rows that are not yet pixels */
-    unsigned char *zeros;      /* the row over the first */
-    unsigned char *pixels;     /* of a row of a pass */
+    const unsigned char *from; /* the filter byte of the next row */
+    unsigned char *spare[2];   /* for rows that are not converted yet */
+    unsigned char *zeros;      /* the row above the first */
+    unsigned char *pixels;     /* one row of a pass */
 } rows;
 
 static void scatter(const rows *r, const pass *p, uint32_t width, unsigned char *to)
@@ -356,11 +358,11 @@ static void scatter(const rows *r, const pass *p, uint32_t width, unsigned char 
 static tarn_status check_filter(const rows *r, uint32_t y, tarn_error *err)
 {
     if (r->from[0] <= TARN__PNG_PAETH) return TARN_OK;
-    return tarn__fail(err, TARN_ERR_FORMAT,
-                      "PNG: row %u has filter %u, and there are 0 to 4", y, r->from[0]);
+    return tarn__fail(err, TARN_ERR_FORMAT, "PNG: row %u has filter %u (expected 0 to 4)",
+                      y, r->from[0]);
 }
 
-/* The next two rows at once, if they can be. */
+/* Writes the next two rows at once, if possible. */
 static bool put_two(const rows *r, const unsigned char *above, size_t bytes,
                     unsigned char *to)
 {
@@ -370,7 +372,7 @@ static bool put_two(const rows *r, const unsigned char *above, size_t bytes,
            tarn__png_unfilter_two(tarn__png_samples(r->head), from, above, bytes, both);
 }
 
-/* Rows that need no more than their filters undone, straight to their place. */
+/* Writes rows that only need their filters reversed directly to their destination. */
 static tarn_status put_whole(rows *r, tarn_error *err)
 {
     const tarn__png_form *head = r->head;
@@ -425,8 +427,8 @@ static tarn_status put_rows(rows *r, tarn_error *err)
     return as_it_is ? put_whole(r, err) : put_pass(r, &whole, err);
 }
 
-/* Memory for the expanded rows, and behind them for two spare ones, one of zeros and one
- * of pixels. */
+/* Memory for the expanded rows, and after them for two spare rows, one row of zeros and
+ * one of pixels. */
 static tarn_status need_rows(tarn__png *png, const place *to, uint64_t expanded,
                              uint64_t max_size, rows *out, tarn_error *err)
 {
@@ -455,11 +457,11 @@ static tarn_status read_pixels(tarn__png *png, const place *to, uint64_t max_siz
     rows r;
     if (!expanded_size(&png->head, &expanded)) expanded = UINT64_MAX;
     TARN_TRY(check_rest(png, &packed_size, &count, err));
-    /* Before memory is taken: no data could become that much. */
+    /* Checked before memory is allocated: no data could expand that much. */
     if (expanded / EXPANSION > packed_size)
         return tarn__fail(err, TARN_ERR_TRUNCATED,
-                          "PNG: %llu bytes of compressed pixels cannot be the %u x %u "
-                          "that the header says",
+                          "PNG: %llu bytes of compressed pixels cannot expand to the %u "
+                          "x %u pixels of the header",
                           (unsigned long long)packed_size, png->head.width,
                           png->head.height);
     TARN_TRY(gather(png, packed_size, count, max_size, &packed, err));
@@ -482,10 +484,10 @@ tarn_status tarn__png_into(tarn__png *png, const tarn__image *out, uint64_t max_
     return read_pixels(png, &to, max_size, err);
 }
 
-/* --- As a value ----------------------------------------------------------------- */
+/* --- Decoding to a value -------------------------------------------------------- */
 
-/* As it is: up to 16 bits, and without transparency that is not a sample's or the
- * palette's. */
+/* The format of the file: up to 16 bits, with transparency only if it is a sample or in
+ * the palette. */
 static place place_of(const tarn__png_form *head)
 {
     if (head->colour == TARN__PNG_PALETTE)
@@ -503,7 +505,7 @@ static tarn_status read_value(tarn__png *png, const tarn_decode_options *options
                                options, err));
     to.data = out->arrays->data;
     to.stride = (size_t)head->width * to.channels * (to.bits / 8);
-    /* What max_size is for is the value; the rows are bounded by its pixels. */
+    /* max_size limits the value; the rows are limited by the number of pixels. */
     tarn_status status = read_pixels(png, &to, UINT64_MAX, err);
     if (status != TARN_OK) tarn_value_release(out);
     return status;

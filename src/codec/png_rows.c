@@ -1,5 +1,5 @@
-/* Rows of a PNG: filters undone, and samples of any depth and kind made pixels. In SSE2,
- * which every x86-64 has, where a pixel has 3, 4, 6 or 8 bytes. */
+/* Rows of a PNG: reverses filters, and converts samples of any depth and kind to pixels.
+ * Uses SSE2, which every x86-64 has, for pixels of 3, 4, 6 or 8 bytes. */
 #include "codec/png.h"
 
 #include <string.h>
@@ -44,8 +44,8 @@ static void plain(unsigned filter, unsigned step, const unsigned char *from,
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* A pixel, and up to two bytes behind it. */
-INLINE __m128i load(const unsigned char *p, unsigned step)
+/* A pixel, and up to two bytes after it. */
+INLINE __m128i load_pixel(const unsigned char *p, unsigned step)
 {
     int32_t four;
     if (step > 4) return _mm_loadl_epi64((const __m128i *)p);
@@ -62,12 +62,12 @@ INLINE void store(unsigned char *p, unsigned step, __m128i pixel)
         memcpy(p, &four, sizeof four);
 }
 
-/* The last pixel of a row, behind which there may be nothing. */
-INLINE __m128i load_last(const unsigned char *p, unsigned step)
+/* The last pixel of a row; reads nothing after it. */
+INLINE __m128i load_last_pixel(const unsigned char *p, unsigned step)
 {
     unsigned char bytes[8] = {0};
     memcpy(bytes, p, step);
-    return load(bytes, step);
+    return load_pixel(bytes, step);
 }
 
 INLINE void store_last(unsigned char *p, unsigned step, __m128i pixel)
@@ -82,8 +82,8 @@ INLINE __m128i select16(__m128i mask, __m128i yes, __m128i no)
     return _mm_or_si128(_mm_and_si128(mask, yes), _mm_andnot_si128(mask, no));
 }
 
-/* The same choice as tarn__png_paeth makes, in 16-bit lanes, with a short way from left
- * to the result: that is what each pixel waits for. */
+/* The same choice as tarn__png_paeth in 16-bit lanes, with a short dependency chain from
+ * left to the result, because each pixel waits for that. */
 INLINE __m128i paeth_lanes(__m128i left, __m128i above, __m128i between)
 {
     __m128i three = _mm_add_epi16(_mm_add_epi16(between, between), between);
@@ -124,10 +124,12 @@ INLINE void vector(unsigned filter, unsigned step, const unsigned char *from,
     pixels p = {_mm_setzero_si128(), _mm_setzero_si128()};
     size_t i = 0;
     for (; i + step < bytes; i += step)
-        store(to + i, step,
-              undone(filter, load(from + i, step), load(above + i, step), &p));
+        store(
+            to + i, step,
+            undone(filter, load_pixel(from + i, step), load_pixel(above + i, step), &p));
     store_last(to + i, step,
-               undone(filter, load_last(from + i, step), load_last(above + i, step), &p));
+               undone(filter, load_last_pixel(from + i, step),
+                      load_last_pixel(above + i, step), &p));
 }
 
 INLINE void vector_of(unsigned step, unsigned filter, const unsigned char *from,
@@ -141,10 +143,10 @@ INLINE void vector_of(unsigned step, unsigned filter, const unsigned char *from,
         vector(TARN__PNG_PAETH, step, from, above, bytes, to);
 }
 
-/* Two rows at once, the second a pixel behind the first, whose pixels are its row above:
- * a pixel waits long for the one before it, and vectors have room for two. */
+/* Two rows at once, the second one pixel later than the first, whose pixels are its row
+ * above. A pixel waits long for the one before it, and a vector has room for two. */
 typedef struct two {
-    __m128i left, above; /* the first row in the lower half */
+    __m128i left, above; /* the first row is in the lower half */
 } two;
 
 INLINE __m128i next_two(two *t, __m128i first, __m128i second, __m128i over)
@@ -162,25 +164,27 @@ INLINE void paeth_two(unsigned step, const unsigned char *const from[2],
                       unsigned char *const to[2])
 {
     const __m128i zero = _mm_setzero_si128();
-    __m128i over = load(above, step);
-    __m128i pixel = _mm_add_epi8(load(from[0], step), over);
+    __m128i over = load_pixel(above, step);
+    __m128i pixel = _mm_add_epi8(load_pixel(from[0], step), over);
     two t = {_mm_unpacklo_epi8(pixel, zero), _mm_unpacklo_epi8(over, zero)};
-    /* Only the first row's part of it: the second has not begun. */
+    /* Only the part of the first row: the second has not begun. */
     t.left = _mm_move_epi64(t.left);
     t.above = _mm_move_epi64(t.above);
     store(to[0], step, pixel);
     size_t i = step;
     for (; i + step < bytes; i += step) {
-        pixel = next_two(&t, load(from[0] + i, step), load(from[1] + i - step, step),
-                         load(above + i, step));
+        pixel =
+            next_two(&t, load_pixel(from[0] + i, step),
+                     load_pixel(from[1] + i - step, step), load_pixel(above + i, step));
         store(to[0] + i, step, pixel);
         store(to[1] + i - step, step, _mm_srli_epi64(pixel, 32));
     }
-    pixel = next_two(&t, load_last(from[0] + i, step), load(from[1] + i - step, step),
-                     load_last(above + i, step));
+    pixel =
+        next_two(&t, load_last_pixel(from[0] + i, step),
+                 load_pixel(from[1] + i - step, step), load_last_pixel(above + i, step));
     store_last(to[0] + i, step, pixel);
     store(to[1] + i - step, step, _mm_srli_epi64(pixel, 32));
-    pixel = next_two(&t, zero, load_last(from[1] + i, step), zero);
+    pixel = next_two(&t, zero, load_last_pixel(from[1] + i, step), zero);
     store_last(to[1] + i, step, _mm_srli_epi64(pixel, 32));
 }
 
@@ -262,7 +266,7 @@ void tarn__png_unfilter(unsigned filter, unsigned step, const unsigned char *fro
         undo(filter, step, from, above, bytes, to);
 }
 
-/* --- Samples into pixels -------------------------------------------------------- */
+/* --- Converting samples to pixels ----------------------------------------------- */
 
 static inline unsigned sample(const unsigned char *row, size_t i, unsigned depth)
 {
@@ -272,7 +276,7 @@ static inline unsigned sample(const unsigned char *row, size_t i, unsigned depth
     return row[bit / 8] >> (8 - depth - bit % 8) & ((1u << depth) - 1);
 }
 
-/* All bits set stay all bits set; of 16 bits the upper eight are kept. */
+/* The maximum stays the maximum; 16-bit samples keep their upper eight bits. */
 static inline unsigned char to_8(unsigned value, unsigned depth)
 {
     return (unsigned char)(depth == 16 ? value >> 8
@@ -289,7 +293,7 @@ static void from_palette(const tarn__png_form *head, const unsigned char *row,
     }
 }
 
-/* Grey and RGB, with alpha or without. */
+/* Grey and RGB, with or without alpha. */
 static inline void from_samples(const tarn__png_form *head, const unsigned char *row,
                                 uint32_t width, unsigned channels, unsigned char *out,
                                 unsigned depth, unsigned samples)
@@ -311,7 +315,7 @@ static inline void from_samples(const tarn__png_form *head, const unsigned char 
     }
 }
 
-/* out has any alignment. */
+/* out may be unaligned. */
 static void in_native_order(const unsigned char *row, size_t samples, unsigned char *out)
 {
     for (size_t i = 0; i < samples; i++)

@@ -1,5 +1,5 @@
-/* PNGs written: each row under the filter that leaves the least, one IDAT, nothing that
- * is not needed. */
+/* Writes PNGs: each row with the filter that leaves the smallest sum, one IDAT, and no
+ * optional chunks. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,7 +77,7 @@ typedef struct filtering {
     unsigned char *trial;
 } filtering;
 
-/* Writes a filter and the row under it. */
+/* Writes a filter byte and the filtered row. */
 static void filter_row(filtering *f, unsigned char *out)
 {
     uint64_t least = UINT64_MAX;
@@ -104,7 +104,7 @@ static void load_row(const tarn__pixels *pixels, uint32_t y, size_t bytes,
         }
 }
 
-/* All rows with their filters; *out is to be freed. */
+/* All rows with their filters. The caller frees *out. */
 static tarn_status filter_all(const tarn__pixels *pixels, unsigned char **out,
                               uint64_t *out_size, tarn_error *err)
 {
@@ -135,7 +135,7 @@ static tarn_status filter_all(const tarn__pixels *pixels, unsigned char **out,
     return TARN_OK;
 }
 
-/* --- All of it ------------------------------------------------------------------ */
+/* --- Encoding ------------------------------------------------------------------- */
 
 static tarn_status add_pixels(tarn_bytes *out, const tarn_bytes *packed, tarn_error *err)
 {

@@ -1,6 +1,6 @@
-/* Bilinear resizing with antialias: two passes of weighted sums, across and down, in the
- * arithmetic and order of Pillow 13 (weights of 22 bits, 8-bit samples between the
- * passes), so that results are the same to the bit. Knows pixels only, no files. */
+/* Bilinear resizing with antialiasing: two passes of weighted sums, across and down, in
+ * the arithmetic and order of Pillow 13 (22-bit weights, 8-bit samples between the
+ * passes), so that the results are identical. Knows only pixels, not files. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,15 +9,16 @@
 #include "base/error.h"
 #include "codec/pixels.h"
 
-#define PADDING 64u /* bytes behind each row that vector loops may touch */
-#define MORE    24u /* rows in a window */
+#define PADDING 64u /* bytes after each row that vector loops may access */
+#define MORE    24u /* additional rows in a window */
 
 /* --- Weights -------------------------------------------------------------------- */
 
-/* How far a triangle reaches in samples, and how many results lie in a direction. */
+/* The reach of the triangle filter in samples, and the mapping from results to samples in
+ * one direction. */
 typedef struct span {
     double from, scale, reach;
-    uint32_t samples; /* that there are */
+    uint32_t samples; /* number of samples */
 } span;
 
 static span span_of(float from, float to, uint32_t full, uint32_t samples)
@@ -52,9 +53,9 @@ static void weigh(const span *s, uint32_t result, uint32_t start, uint32_t count
     }
 }
 
-/* Lays the tables of an axis into one piece of memory. */
-static tarn_status lay(tarn__axis *axis, tarn__scratch *scratch, double **out_work,
-                       uint64_t max, tarn_error *err)
+/* Divides one piece of memory into the tables of an axis. */
+static tarn_status allocate_axis(tarn__axis *axis, tarn__scratch *scratch,
+                                 double **out_work, uint64_t max, tarn_error *err)
 {
     uint64_t cells = (uint64_t)axis->size * axis->taps;
     uint64_t need = cells * 8 + (uint64_t)axis->taps * 8 + (uint64_t)axis->size * 8;
@@ -73,7 +74,7 @@ static tarn_status lay(tarn__axis *axis, tarn__scratch *scratch, double **out_wo
     return TARN_OK;
 }
 
-static void fill(tarn__axis *axis, const span *s, uint32_t begin, double *work)
+static void set_weights(tarn__axis *axis, const span *s, uint32_t begin, double *work)
 {
     size_t cells = (size_t)axis->size * axis->taps;
     memset(axis->weights, 0, cells * sizeof *axis->weights);
@@ -91,9 +92,9 @@ static void fill(tarn__axis *axis, const span *s, uint32_t begin, double *work)
     }
 }
 
-/* The weights in the pieces that vector loops take. Nothing overlaps, which the compiler
- * has to be told before it makes a vector loop of this one. */
-static void split(tarn__axis *axis, tarn__loops loops)
+/* Splits the weights into the parts that vector loops use. restrict lets the compiler
+ * vectorize the loop. */
+static void split_weights(tarn__axis *axis, tarn__loops loops)
 {
     size_t cells = (size_t)axis->size * axis->taps;
     const int32_t *restrict weights = axis->weights;
@@ -112,12 +113,12 @@ static tarn_status make_axis(tarn__axis *axis, tarn__scratch *scratch, const spa
     uint32_t most = (uint32_t)ceil(s->reach) * 2 + 1;
     axis->size = size;
     axis->taps = (most + 7) & ~7u;
-    TARN_TRY(lay(axis, scratch, &work, max, err));
-    fill(axis, s, begin, work);
+    TARN_TRY(allocate_axis(axis, scratch, &work, max, err));
+    set_weights(axis, s, begin, work);
     return TARN_OK;
 }
 
-/* --- The loops ------------------------------------------------------------------ */
+/* --- Loops ---------------------------------------------------------------------- */
 
 static unsigned char rounded(int32_t sum)
 {
@@ -176,9 +177,9 @@ static void divide_alpha(unsigned char *p, size_t pixels)
     }
 }
 
-/* --- The passes ----------------------------------------------------------------- */
+/* --- Passes --------------------------------------------------------------------- */
 
-/* What the two passes of a job share. */
+/* Shared by the two passes of a job. */
 typedef struct work {
     tarn__resizer *r;
     const tarn__resize_job *job;
@@ -187,7 +188,7 @@ typedef struct work {
     uint64_t max_size;
 } work;
 
-/* TARN__ROWS rows of as many lines. */
+/* Makes TARN__ROWS rows from as many lines. */
 static void some_across(const work *w, const unsigned char *lines, size_t line_stride,
                         unsigned char *out, size_t stride)
 {
@@ -203,7 +204,7 @@ static void some_across(const work *w, const unsigned char *lines, size_t line_s
             across(&w->x, lines, channels, out);
 }
 
-/* rows begins with the first that is used. */
+/* rows begins with the first row that is used. */
 static void one_down(const work *w, const unsigned char *rows, size_t stride, uint32_t y,
                      size_t bytes, unsigned char *out)
 {
@@ -229,7 +230,7 @@ static const unsigned char *pixel_of(const tarn__resize_job *job, uint32_t x, ui
            (size_t)(x - job->skip_x) * job->from.channels;
 }
 
-/* A row of the image, only as much as is used, with room to read behind it. */
+/* Copies the used part of a row of the image, with padding after it. */
 static void load_line(const work *w, uint32_t y, unsigned char *line)
 {
     const tarn__image *from = &w->job->from;
@@ -245,7 +246,7 @@ static size_t padded(size_t bytes)
     return (bytes + PADDING + 63) & ~(size_t)63;
 }
 
-/* Room for rows of count bytes; *out_stride is from one to the next. */
+/* Memory for rows of count bytes; *out_stride is the distance between two rows. */
 static tarn_status need_rows(tarn__scratch *scratch, uint32_t count, size_t bytes,
                              uint64_t max, size_t *out_stride, tarn_error *err)
 {
@@ -255,15 +256,16 @@ static tarn_status need_rows(tarn__scratch *scratch, uint32_t count, size_t byte
     return tarn__scratch_need(scratch, all, max, err);
 }
 
-/* Whether lines y to y + TARN__ROWS can be read where they are: what is read behind the
- * last of them must be there, which is so if there is another row. */
+/* Whether lines y to y + TARN__ROWS can be read in place. The loops read past the end of
+ * the last line, so another row must follow it. */
 static bool can_read_there(const work *w, uint32_t y)
 {
     return w->job->from.channels != 4 && w->job->from.stride >= TARN__BEHIND &&
            w->y.last - w->y.first > y + TARN__ROWS;
 }
 
-/* TARN__ROWS rows of lines y on; those behind the last line have any numbers. */
+/* Makes TARN__ROWS rows from line y on; rows after the last line have undefined
+ * values. */
 static void next_across(const work *w, uint32_t y, unsigned char *out, size_t stride)
 {
     unsigned char *lines = w->r->line.data;
@@ -277,15 +279,16 @@ static void next_across(const work *w, uint32_t y, unsigned char *out, size_t st
     some_across(w, lines, w->line_stride, out, stride);
 }
 
-/* Rows that went across and wait for going down: count of them from row first on. */
+/* Rows after the pass across that wait for the pass down: count rows from row first
+ * on. */
 typedef struct window {
     unsigned char *rows;
     size_t stride, bytes;
-    size_t whole; /* bytes that are added up: those in the padding too, that is faster */
+    size_t whole; /* bytes to add up, including some padding, which is faster */
     uint32_t first, count, room;
 } window;
 
-/* Few rows, which stay in the nearest cache: MORE than a result needs, so that they are
+/* Few rows, which stay in the L1 cache: MORE rows than a result needs, so that they are
  * seldom moved to the front. */
 static tarn_status open_window(const work *w, window *out, tarn_error *err)
 {
@@ -298,7 +301,7 @@ static tarn_status open_window(const work *w, window *out, tarn_error *err)
     return TARN_OK;
 }
 
-/* Until row end is there; rows before row first are no longer needed. */
+/* Adds rows up to row end; rows before row first are no longer needed. */
 static void fill_window(const work *w, window *v, uint32_t first, uint32_t end)
 {
     uint32_t rows = w->y.last - w->y.first;
@@ -358,8 +361,8 @@ static tarn_status down_first(const work *w, tarn_error *err)
     return TARN_OK;
 }
 
-/* Pillow's rule since version 13: where more than twice as many rows as columns go away.
- * The whole image counts, not the box. */
+/* Pillow's rule since version 13: true if more than twice as many rows as columns are
+ * removed. Uses the whole image, not the box. */
 static bool goes_down_first(const tarn__resize_job *job)
 {
     int64_t columns = (int64_t)job->from.width - job->full_width;
@@ -382,22 +385,23 @@ static tarn_status check(const tarn__resize_job *job, tarn_error *err)
     if (from->width > TARN_MAX_IMAGE_SIDE || from->height > TARN_MAX_IMAGE_SIDE ||
         job->width > TARN_MAX_IMAGE_SIDE || job->height > TARN_MAX_IMAGE_SIDE)
         return tarn__fail(err, TARN_ERR_LIMIT,
-                          "resizing %u x %u pixels to %u x %u, and a side has at most "
-                          "%u (TARN_MAX_IMAGE_SIDE)",
+                          "resizing %u x %u pixels to %u x %u; the limit of a side is %u "
+                          "(TARN_MAX_IMAGE_SIDE)",
                           from->width, from->height, job->width, job->height,
                           TARN_MAX_IMAGE_SIDE);
     if (!(b[0] >= 0 && b[1] >= 0 && b[2] > b[0] && b[3] > b[1] &&
           b[2] <= (float)from->width && b[3] <= (float)from->height))
-        return tarn__fail(err, TARN_ERR_USAGE,
-                          "the box %g, %g, %g, %g is not inside an image of %u x %u",
-                          (double)b[0], (double)b[1], (double)b[2], (double)b[3],
-                          from->width, from->height);
+        return tarn__fail(
+            err, TARN_ERR_USAGE,
+            "the box %g, %g, %g, %g is not inside an image of %u x %u pixels",
+            (double)b[0], (double)b[1], (double)b[2], (double)b[3], from->width,
+            from->height);
     return TARN_OK;
 }
 
-/* The first and the last result need the first and the last sample. */
-static void needs(const span *s, uint32_t begin, uint32_t size, uint32_t *first,
-                  uint32_t *last)
+/* The samples that the results need, from those of the first and the last result. */
+static void needed_samples(const span *s, uint32_t begin, uint32_t size, uint32_t *first,
+                           uint32_t *last)
 {
     uint32_t count;
     bounds(s, begin + size - 1, last, &count);
@@ -423,8 +427,8 @@ tarn_status tarn__resize_needs(const tarn__resize_job *job, tarn__area *out,
         (tarn__area){job->left, job->top, job->left + job->width, job->top + job->height};
     if (is_copy(job)) return TARN_OK;
     span x = span_across(job), y = span_down(job);
-    needs(&x, job->left, job->width, &out->left, &out->right);
-    needs(&y, job->top, job->height, &out->top, &out->bottom);
+    needed_samples(&x, job->left, job->width, &out->left, &out->right);
+    needed_samples(&y, job->top, job->height, &out->top, &out->bottom);
     return TARN_OK;
 }
 
@@ -442,8 +446,8 @@ tarn_status tarn__resize_run(tarn__resizer *r, const tarn__resize_job *job,
     span x = span_across(job), y = span_down(job);
     TARN_TRY(make_axis(&w.x, &r->weights[0], &x, job->left, job->width, max_size, err));
     TARN_TRY(make_axis(&w.y, &r->weights[1], &y, job->top, job->height, max_size, err));
-    split(&w.x, r->loops);
-    split(&w.y, r->loops);
+    split_weights(&w.x, r->loops);
+    split_weights(&w.y, r->loops);
     size_t used = (size_t)(w.x.last - w.x.first) * channels;
     TARN_TRY(need_rows(&r->line, TARN__ROWS, used + 8u * channels, max_size,
                        &w.line_stride, err));

@@ -1,4 +1,4 @@
-/* The reference's run-length form of integer arrays:
+/* glzn's run-length form of integer arrays:
  *
  *   1 byte   high nibble 2 * log2(bytes of an element) + signed; low nibble log2(bytes of
  *            an index)
@@ -18,7 +18,7 @@
 
 #define PREFIX 17u
 
-static uint64_t load(const unsigned char *p, unsigned size)
+static uint64_t get_number(const unsigned char *p, unsigned size)
 {
     switch (size) {
     case 1:
@@ -32,16 +32,16 @@ static uint64_t load(const unsigned char *p, unsigned size)
     }
 }
 
-static void store(unsigned char *p, uint64_t value, unsigned size)
+static void put_number(unsigned char *p, uint64_t value, unsigned size)
 {
     memcpy(p, &value, size); /* little-endian: the low bytes come first */
 }
 
 /* --- Writing -------------------------------------------------------------------- */
 
-/* Elements as numbers that sort like the values they stand for. */
+/* Elements as unsigned numbers that sort like the values. */
 typedef struct runs {
-    uint64_t *values; /* of each run */
+    uint64_t *values; /* one for each run */
     uint64_t *lengths;
     size_t count, value_capacity, length_capacity;
     uint64_t *table;
@@ -66,10 +66,10 @@ static tarn_status find_runs(runs *r, const unsigned char *data, uint64_t count,
 {
     uint64_t sign = dtype.kind == 'i' ? UINT64_C(1) << (8 * dtype.size - 1) : UINT64_C(0);
     for (uint64_t i = 0, begin = 0; i < count; begin = i) {
-        uint64_t value = load(data + i * dtype.size, dtype.size);
+        uint64_t value = get_number(data + i * dtype.size, dtype.size);
         do
             i++;
-        while (i < count && load(data + i * dtype.size, dtype.size) == value);
+        while (i < count && get_number(data + i * dtype.size, dtype.size) == value);
         TARN_TRY(add_run(r, value ^ sign, i - begin, err));
     }
     return TARN_OK;
@@ -125,14 +125,14 @@ static tarn_status write_runs(const tarn_array *array, const runs *r, tarn_bytes
     if (!p) return TARN_ERR_MEMORY;
     p = put_head(p, array, r, index);
     for (size_t i = 0; i < r->table_size; i++, p += size)
-        store(p, r->table[i] ^ sign, size);
+        put_number(p, r->table[i] ^ sign, size);
     for (size_t i = 0; i < r->count; i++, p += index) {
         const uint64_t *at =
             bsearch(&r->values[i], r->table, r->table_size, sizeof *r->table, compare);
-        store(p, (uint64_t)(at - r->table), index);
+        put_number(p, (uint64_t)(at - r->table), index);
     }
     for (size_t i = 0; i < r->count; i++, p += index)
-        store(p, r->lengths[i], index);
+        put_number(p, r->lengths[i], index);
     return TARN_OK;
 }
 
@@ -147,7 +147,7 @@ TARN__ENCODER(tarn__encode_rle)
     uint64_t count = tarn_array_count(array);
     if (count == 0)
         return tarn__fail(err, TARN_ERR_UNSUPPORTED,
-                          "an empty array has no run-length form");
+                          "an empty array cannot be run-length encoded");
     TARN_TRY(tarn__array_native(array, &data, &copy, err));
     tarn_status status = find_runs(&r, data, count, array->dtype, err);
     if (status == TARN_OK) status = make_table(&r, err);
@@ -174,24 +174,25 @@ static tarn_status malformed(tarn_error *err, const char *what)
     return tarn__fail(err, TARN_ERR_FORMAT, "run-length data: %s", what);
 }
 
-static tarn_status split(const unsigned char *p, size_t size, parts *out, tarn_error *err)
+static tarn_status parse_parts(const unsigned char *p, size_t size, parts *out,
+                               tarn_error *err)
 {
     if (size < PREFIX)
-        return tarn__fail(err, TARN_ERR_TRUNCATED, "%zu bytes are no run-length data",
-                          size);
+        return tarn__fail(err, TARN_ERR_TRUNCATED,
+                          "run-length data of %zu bytes is truncated", size);
     unsigned high = p[0] >> 4, low = p[0] & 15u;
-    if (high > 7 || low > 3) return malformed(err, "an unknown element or index type");
+    if (high > 7 || low > 3) return malformed(err, "unknown element or index type");
     uint64_t shape = __builtin_bswap64(tarn__get64(p + 1));
     uint64_t table = __builtin_bswap64(tarn__get64(p + 9));
     unsigned element = 1u << (high >> 1);
     out->index = 1u << low;
     out->dtype = TARN__DTYPE(element == 1 ? '|' : '<', high & 1 ? 'i' : 'u', element);
     if (shape % 8 || shape / 8 > TARN_MAX_DIMS || !tarn__range_in(PREFIX, shape, size))
-        return malformed(err, "a shape that does not fit");
+        return malformed(err, "the shape does not fit");
     if (table % element || !tarn__range_in(PREFIX + shape, table, size))
-        return malformed(err, "a table that does not fit");
+        return malformed(err, "the table does not fit");
     uint64_t rest = size - PREFIX - shape - table;
-    if (rest % (2 * out->index)) return malformed(err, "a run that is cut short");
+    if (rest % (2 * out->index)) return malformed(err, "a run is truncated");
     out->ndim = (unsigned)(shape / 8);
     for (unsigned i = 0; i < out->ndim; i++)
         out->shape[i] = tarn__get64(p + PREFIX + 8 * i);
@@ -203,8 +204,8 @@ static tarn_status split(const unsigned char *p, size_t size, parts *out, tarn_e
     return TARN_OK;
 }
 
-static void fill(unsigned char *out, const unsigned char *value, unsigned size,
-                 uint64_t count)
+static void repeat_value(unsigned char *out, const unsigned char *value, unsigned size,
+                         uint64_t count)
 {
     if (size == 1)
         memset(out, *value, count);
@@ -218,21 +219,21 @@ static tarn_status expand(const parts *r, unsigned char *out, uint64_t count,
 {
     unsigned size = r->dtype.size;
     for (uint64_t i = 0; i < r->count; i++) {
-        uint64_t index = load(r->indices + i * r->index, r->index);
-        uint64_t length = load(r->lengths + i * r->index, r->index);
-        if (index >= r->table_size) return malformed(err, "an index past the table");
-        if (length > count) return malformed(err, "runs that are longer than the shape");
-        fill(out, r->table + index * size, size, length);
+        uint64_t index = get_number(r->indices + i * r->index, r->index);
+        uint64_t length = get_number(r->lengths + i * r->index, r->index);
+        if (index >= r->table_size) return malformed(err, "index is outside the table");
+        if (length > count) return malformed(err, "the runs are longer than the shape");
+        repeat_value(out, r->table + index * size, size, length);
         out += length * size;
         count -= length;
     }
-    return count ? malformed(err, "runs that are shorter than the shape") : TARN_OK;
+    return count ? malformed(err, "the runs are shorter than the shape") : TARN_OK;
 }
 
 TARN__DECODER(tarn__decode_rle)
 {
     parts r = {.ndim = 0};
-    TARN_TRY(split(data, size, &r, err));
+    TARN_TRY(parse_parts(data, size, &r, err));
     TARN_TRY(
         tarn__value_make_array(out, r.dtype, r.ndim, r.shape, options->max_size, err));
     tarn_status status =

@@ -1,5 +1,5 @@
-/* The reference's segmentation maps: labels as the pixels of a PNG, 8 or 16 bits of grey,
- * or 24 or 32 bits spread over red, green, blue and alpha, the high byte first. */
+/* glzn's segmentation maps: labels as the pixels of a PNG, 8 or 16 bits of grey, or 24 or
+ * 32 bits divided into red, green, blue and alpha, the high byte first. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,10 +36,9 @@ static tarn_status spread(const void *labels, uint64_t count, unsigned channels,
         uint32_t label = tarn__get32(from);
         if (channels == 3 && label >> 24) {
             free(bytes);
-            return tarn__fail(err, TARN_ERR_UNSUPPORTED,
-                              "label %u does not fit into the 24 bits of a .seg24; use "
-                              ".seg32",
-                              label);
+            return tarn__fail(
+                err, TARN_ERR_UNSUPPORTED,
+                "label %u does not fit into the 24 bits of .seg24; use .seg32", label);
         }
         for (unsigned shift = channels * 8; shift; shift -= 8)
             *p++ = (unsigned char)(label >> (shift - 8));
@@ -53,11 +52,11 @@ static tarn_status check_labels(const tarn_array *array, const layout *l, tarn_e
     if (array->ndim != 2 || array->dtype.kind != 'u' ||
         array->dtype.size != l->dtype.size)
         return tarn__fail(err, TARN_ERR_UNSUPPORTED,
-                          "a field .%s takes an array [height, width] of type u%u",
+                          "field .%s takes an array [height, width] of type u%u",
                           l->extension, l->dtype.size);
     if (array->shape[0] - 1 >= INT32_MAX || array->shape[1] - 1 >= INT32_MAX)
         return tarn__fail(err, TARN_ERR_UNSUPPORTED,
-                          "a field .%s that is empty, or wider or higher than 2^31",
+                          "field .%s is empty, or a side is longer than 2^31",
                           l->extension);
     return TARN_OK;
 }
@@ -122,11 +121,9 @@ TARN__DECODER(tarn__decode_seg)
     unsigned channels = pixels->ndim == 3 ? (unsigned)pixels->shape[2] : 1;
     if (channels != l->channels || pixels->dtype.size * 8 != l->bits) {
         tarn_value_release(out);
-        return tarn__fail(
-            err, TARN_ERR_FORMAT,
-            "a field .%s is a PNG of %u channels of %u bits, and this one is "
-            "not",
-            extension, l->channels, l->bits);
+        return tarn__fail(err, TARN_ERR_FORMAT,
+                          "field .%s must be a PNG of %u channels of %u bits", extension,
+                          l->channels, l->bits);
     }
     return l->channels == 1 ? TARN_OK : collect_labels(l, out, options, err);
 }

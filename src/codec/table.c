@@ -1,5 +1,5 @@
-/* Which codec a field's name stands for, and the way through it: strip a compression,
- * look the extension up, encode or decode. */
+/* Chooses the codec for a field's name and applies it: removes a compression, looks up
+ * the extension, encodes or decodes. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@
 TARN__DEFINE_INIT(tarn_encode_options, TARN_ENCODE_OPTIONS_INIT)
 TARN__DEFINE_INIT(tarn_decode_options, TARN_DECODE_OPTIONS_INIT)
 
-/* --- The built-in ones, in the order of their names ----------------------------- */
+/* --- Built-in codecs, sorted by name -------------------------------------------- */
 
 typedef struct known {
     const char *name;
@@ -55,7 +55,7 @@ static const known built_in[] = {
 TARN__ENCODER(tarn__encode_only_python)
 {
     return tarn__fail(err, TARN_ERR_UNSUPPORTED,
-                      "only Python can encode a value as .%s; give its bytes", extension);
+                      "only Python can encode a value as .%s; pass its bytes", extension);
 }
 
 static int compare_name(const void *key, const void *item)
@@ -63,11 +63,12 @@ static int compare_name(const void *key, const void *item)
     return strcmp(key, ((const known *)item)->name);
 }
 
-/* --- Looking up ----------------------------------------------------------------- */
+/* --- Lookup --------------------------------------------------------------------- */
 
-/* What a field's name asks for. */
+/* The codec and compression that a field's name selects. */
 typedef struct request {
-    char extension[TARN_MAX_EXTENSION + 1]; /* "" if it is too long to be known */
+    char extension[TARN_MAX_EXTENSION +
+                   1]; /* "" if it is longer than any known extension */
     tarn__squeeze squeeze;
     tarn__encode_call *encode;
     tarn__decode_call *decode;
@@ -134,8 +135,7 @@ static tarn_status encode_value(const request *r, const tarn_value *value,
     if (!r->encode)
         return tarn__fail(
             err, TARN_ERR_UNSUPPORTED,
-            "no codec makes bytes of a value for the extension \"%s\"; give "
-            "bytes or text",
+            "no codec encodes a value for the extension \"%s\"; pass bytes or text",
             shown);
     return r->encode(r->extension, value, options, out, err);
 }
@@ -146,7 +146,7 @@ static tarn_status encode_field(const request *r, const tarn_value *value,
 {
     if (value->kind == TARN_VALUE_TEXT && !tarn__utf8_is_valid(value->data, value->size))
         return tarn__fail(err, TARN_ERR_UNSUPPORTED,
-                          "text that is not UTF-8; give it as bytes");
+                          "the text is not UTF-8; pass it as bytes");
     if (value->kind == TARN_VALUE_BYTES || value->kind == TARN_VALUE_TEXT)
         return tarn__squeeze_add(r->squeeze, value->data, value->size, options, out, err);
     if (r->squeeze == TARN__PLAIN) return encode_value(r, value, options, out, err);
@@ -163,7 +163,7 @@ static tarn_status check_arrays(const tarn_value *value, tarn_error *err)
     if (value->kind != TARN_VALUE_ARRAY && value->kind != TARN_VALUE_ARRAYS)
         return TARN_OK;
     if (value->kind == TARN_VALUE_ARRAY && value->count != 1)
-        return tarn__fail(err, TARN_ERR_USAGE, "a value of one array has %zu",
+        return tarn__fail(err, TARN_ERR_USAGE, "a value of one array has %zu arrays",
                           value->count);
     for (size_t i = 0; i < value->count; i++)
         TARN_TRY(tarn__array_check(&value->arrays[i], err));
@@ -174,7 +174,7 @@ static tarn_status check_levels(const tarn_encode_options *o, tarn_error *err)
 {
     if (o->gzip_level < 0 || o->gzip_level > 9 || o->zstd_level < 1 || o->zstd_level > 22)
         return tarn__fail(err, TARN_ERR_USAGE,
-                          "gzip_level is from 0 to 9 and zstd_level from 1 to 22");
+                          "gzip_level must be 0 to 9 and zstd_level 1 to 22");
     return TARN_OK;
 }
 

@@ -1,5 +1,5 @@
-/* WebDataset's tenbin: chunks of "~TenBin~", a length of 8 bytes and data padded with
- * zeros to 64; an array is a chunk of header words and a chunk of elements. */
+/* WebDataset's tenbin format: chunks of "~TenBin~", a length of 8 bytes and data padded
+ * with zeros to 64 bytes. An array is a chunk of header words and a chunk of elements. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,15 +38,15 @@ static tarn_status check_array(const tarn_array *array, tarn_error *err)
 {
     char text[TARN_DTYPE_TEXT_MAX];
     tarn_dtype t = array->dtype;
-    /* Its reader knows the type by a misspelt name and refuses it. */
+    /* WebDataset's reader has a misspelt name for this type and refuses it. */
     if (!type_is_known(t) || (t.kind == 'u' && t.size == 4))
         return tarn__fail(err, TARN_ERR_UNSUPPORTED,
-                          "WebDataset's tenbin reader takes no elements of type %s; it "
-                          "takes f2 f4 f8 i1 i2 i4 i8 u1 u2 u8",
+                          "WebDataset's tenbin reader does not support elements of type "
+                          "%s; it supports f2 f4 f8 i1 i2 i4 i8 u1 u2 u8",
                           tarn_dtype_text(t, text));
     if (array->ndim > MAX_DIMS)
         return tarn__fail(err, TARN_ERR_UNSUPPORTED,
-                          "tenbin has at most %u dimensions, not %u", MAX_DIMS,
+                          "tenbin supports at most %u dimensions, not %u", MAX_DIMS,
                           array->ndim);
     return TARN_OK;
 }
@@ -100,7 +100,7 @@ static tarn_status next_chunk(chunks *c, const unsigned char **out, size_t *out_
     uint64_t size = tarn__get64(c->data + c->at + 8);
     if (!tarn__align_up(size, PADDING, &padded) ||
         !tarn__range_in(c->at + CHUNK_HEAD, padded, c->size))
-        return malformed(c, c->at, "a chunk runs past the end");
+        return malformed(c, c->at, "the chunk ends after the data");
     *out = c->data + c->at + CHUNK_HEAD;
     *out_size = (size_t)size;
     c->at += CHUNK_HEAD + (size_t)padded;
@@ -116,9 +116,10 @@ static tarn_status read_head(chunks *c, const unsigned char *head, size_t size,
     uint64_t ndim = tarn__get64(head + 16);
     if (ndim > MAX_DIMS || size != 8 * (HEAD_WORDS + ndim) ||
         memcmp(head + 2, "\0\0\0\0\0\0", 6) != 0)
-        return malformed(c, c->at, "an array header that does not fit");
+        return malformed(c, c->at, "the array header does not fit");
     TARN_TRY(tarn_dtype_parse(type, 3, &dtype, c->err));
-    if (!type_is_known(dtype)) return malformed(c, c->at, "an element type of no tenbin");
+    if (!type_is_known(dtype))
+        return malformed(c, c->at, "the element type is not supported by tenbin");
     for (unsigned i = 0; i < ndim; i++)
         shape[i] = tarn__get64(head + 8 * (HEAD_WORDS + i));
     return tarn_array_init(out, NULL, dtype, (unsigned)ndim, shape, c->err);
@@ -130,11 +131,12 @@ static tarn_status read_array(chunks *c, tarn_value *out)
     size_t head_size, size;
     tarn_array array;
     TARN_TRY(next_chunk(c, &head, &head_size));
-    if (head_size < 8 * HEAD_WORDS) return malformed(c, c->at, "a short array header");
+    if (head_size < 8 * HEAD_WORDS)
+        return malformed(c, c->at, "the array header is too short");
     TARN_TRY(next_chunk(c, &data, &size));
     TARN_TRY(read_head(c, head, head_size, &array));
     if (size != tarn_array_bytes(&array))
-        return malformed(c, c->at, "a shape that does not fit its data");
+        return malformed(c, c->at, "the shape does not match the data");
     array.data = (void *)(uintptr_t)data;
     if ((uintptr_t)data % array.dtype.size == 0)
         return tarn__value_borrow_array(out, &array, c->err);

@@ -9,27 +9,27 @@
 #include "base/utf8.h"
 #include "codec/codec.h"
 
-/* Texts of one or many numbers are far shorter; what is longer is no number. */
+/* No supported number is longer. */
 #define LONGEST_NUMBER 64u
 
 TARN__ENCODER(tarn__encode_text)
 {
-    /* Text itself never comes here: the table writes it whatever the name. */
+    /* The table writes text for every name, so this function is never called with
+     * text. */
     return tarn__wrong_value(err, extension, "text", value);
 }
 
 TARN__DECODER(tarn__decode_text)
 {
     if (!tarn__utf8_is_valid(data, size))
-        return tarn__fail(err, TARN_ERR_FORMAT, "a field .%s that is not UTF-8",
-                          extension);
+        return tarn__fail(err, TARN_ERR_FORMAT, "field .%s is not UTF-8", extension);
     *out = (tarn_value){.kind = TARN_VALUE_TEXT, .data = data, .size = size};
     return TARN_OK;
 }
 
 /* --- Numbers -------------------------------------------------------------------- */
 
-/* As Python's str writes a float. */
+/* As Python's str formats a float. */
 static size_t real_text(double real, char *out)
 {
     const char *word = isnan(real) ? "nan" : isinf(real) ? real < 0 ? "-inf" : "inf" : 0;
@@ -56,7 +56,7 @@ static bool is_blank(char c)
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/* Digits as Python's int takes them: single underscores between digits are allowed. */
+/* Digits as Python's int accepts them: single underscores between digits are allowed. */
 static bool parse_integer(const char *text, size_t len, int64_t *out)
 {
     size_t at = len && (text[0] == '-' || text[0] == '+');
@@ -88,8 +88,8 @@ TARN__DECODER(tarn__decode_number)
         len--;
     if (!parse_integer(text, len, &integer))
         return tarn__fail(err, TARN_ERR_FORMAT,
-                          "a field .%s with \"%s\", which is no integer of 64 bits",
-                          extension, tarn_printable(shown, sizeof shown, text, len));
+                          "field .%s: \"%s\" is not a 64-bit integer", extension,
+                          tarn_printable(shown, sizeof shown, text, len));
     *out = (tarn_value){.kind = TARN_VALUE_INTEGER, .integer = integer};
     return TARN_OK;
 }

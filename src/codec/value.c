@@ -1,4 +1,4 @@
-/* Growing bytes, and values with the memory behind them. */
+/* Growing bytes, and values with the memory they own. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "codec/codec.h"
 
-#define ALIGNMENT 64u /* of the elements of arrays that are made here */
+#define ALIGNMENT 64u /* of the elements of arrays allocated here */
 
 /* --- Bytes ---------------------------------------------------------------------- */
 
@@ -51,7 +51,7 @@ void tarn_bytes_release(tarn_bytes *bytes)
     *bytes = (tarn_bytes)TARN_BYTES_INIT;
 }
 
-/* --- Looking at values ---------------------------------------------------------- */
+/* --- Reading values ------------------------------------------------------------- */
 
 static const char *kind_name(tarn_value_kind kind)
 {
@@ -67,8 +67,7 @@ tarn_status tarn__wrong_value(tarn_error *err, const char *extension, const char
 {
     return tarn__fail(
         err, TARN_ERR_UNSUPPORTED,
-        "a field .%s takes %s (or bytes and text, which are written as they "
-        "are), not %s",
+        "field .%s takes %s (or bytes and text, which are written unchanged), not %s",
         extension, wanted, kind_name(value->kind));
 }
 
@@ -138,7 +137,7 @@ tarn_status tarn__value_make_array(tarn_value *value, tarn_dtype dtype, unsigned
     uint64_t bytes = tarn_array_bytes(&array);
     if (bytes > max_size)
         return tarn__fail(err, TARN_ERR_LIMIT,
-                          "an array of %llu bytes, and the limit is %llu (max_size)",
+                          "array of %llu bytes; the limit is %llu (max_size)",
                           (unsigned long long)bytes, (unsigned long long)max_size);
     size_t head = (sizeof array + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     if (bytes > SIZE_MAX - head - ALIGNMENT) return tarn__fail_memory(err);
@@ -178,7 +177,7 @@ tarn_status tarn__value_own(tarn_value *value, void *data, tarn_error *err)
     return TARN_OK;
 }
 
-/* What a list of arrays owns. */
+/* The memory that a list of arrays owns. */
 typedef struct gathered {
     tarn_value *items;
     char **names;

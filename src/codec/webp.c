@@ -1,4 +1,4 @@
-/* WebP by libwebp. */
+/* Reads and writes WebP with libwebp. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@ static int take_piece(const uint8_t *data, size_t size, const WebPPicture *pictu
     return t->status == TARN_OK;
 }
 
-/* WebP has no grey: each sample becomes three. */
+/* WebP has no grey images: each sample becomes three. */
 static int import_grey(WebPPicture *picture, const tarn__pixels *pixels)
 {
     uint64_t count = (uint64_t)pixels->width * pixels->height;
@@ -67,7 +67,7 @@ tarn_status tarn__webp_encode(const tarn__pixels *pixels,
                           options->webp_quality);
     if (pixels->width > WEBP_MAX_DIMENSION || pixels->height > WEBP_MAX_DIMENSION)
         return tarn__fail(err, TARN_ERR_UNSUPPORTED,
-                          "WebP cannot hold %u x %u pixels; a side has at most %d",
+                          "WebP: %u x %u pixels are too many; a side has at most %d",
                           pixels->width, pixels->height, WEBP_MAX_DIMENSION);
     picture.use_argb = options->webp_lossless;
     picture.width = (int)pixels->width;
@@ -79,8 +79,7 @@ tarn_status tarn__webp_encode(const tarn__pixels *pixels,
     WebPPictureFree(&picture);
     if (good) return TARN_OK;
     if (t.status != TARN_OK) return t.status;
-    return tarn__fail(err, TARN_ERR_MEMORY, "WebP: the encoder failed (its code is %d)",
-                      code);
+    return tarn__fail(err, TARN_ERR_MEMORY, "WebP: the encoder failed (code %d)", code);
 }
 
 /* --- Reading -------------------------------------------------------------------- */
@@ -90,9 +89,10 @@ tarn_status tarn__webp_head(const void *data, size_t size, tarn_image_info *out,
 {
     WebPBitstreamFeatures f;
     if (WebPGetFeatures(data, size, &f) != VP8_STATUS_OK)
-        return tarn__fail(err, TARN_ERR_FORMAT, "WebP: a header that is malformed");
+        return tarn__fail(err, TARN_ERR_FORMAT, "WebP: malformed header");
     if (f.has_animation)
-        return tarn__fail(err, TARN_ERR_UNSUPPORTED, "WebP: animations are not decoded");
+        return tarn__fail(err, TARN_ERR_UNSUPPORTED,
+                          "WebP: animations are not supported");
     *out = (tarn_image_info){.format = TARN_IMAGE_WEBP,
                              .width = (uint32_t)f.width,
                              .height = (uint32_t)f.height,
@@ -106,20 +106,22 @@ tarn_status tarn__webp_into(const void *data, size_t size, const tarn__image *ou
     size_t row = (size_t)out->width * out->channels;
     size_t bytes = (out->height - 1) * out->stride + row;
     if (out->stride > INT32_MAX)
-        return tarn__fail(err, TARN_ERR_USAGE, "rows more than 2^31 bytes apart");
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "the distance between rows is more than 2^31 bytes");
     int stride = (int)out->stride;
     WebPDecoderConfig config;
     if (!WebPInitDecoderConfig(&config))
-        return tarn__fail(err, TARN_ERR_UNSUPPORTED, "another version of libwebp");
+        return tarn__fail(err, TARN_ERR_UNSUPPORTED,
+                          "the version of libwebp does not match");
     config.output.colorspace = out->channels == 4 ? MODE_RGBA : MODE_RGB;
     config.output.is_external_memory = 1;
     config.output.u.RGBA = (WebPRGBABuffer){out->data, stride, bytes};
-    /* libwebp takes some of its own lack of memory for damage. */
+    /* libwebp reports some of its failed allocations as damage. */
     errno = 0;
     VP8StatusCode code = WebPDecode(data, size, &config);
     if (code == VP8_STATUS_OUT_OF_MEMORY || (code != VP8_STATUS_OK && errno == ENOMEM))
         return tarn__fail_memory(err);
     return code == VP8_STATUS_OK
                ? TARN_OK
-               : tarn__fail(err, TARN_ERR_FORMAT, "WebP: damaged or cut short");
+               : tarn__fail(err, TARN_ERR_FORMAT, "WebP: damaged or truncated");
 }

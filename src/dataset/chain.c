@@ -1,4 +1,4 @@
-/* Steps of the selection chain: making, merging and mapping them. */
+/* Makes, merges and maps the steps of the selection chain. */
 #include "dataset/chain.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "dataset/order.h"
 
-enum { PIECE = 1024 }; /* positions that stay in the cache from step to step */
+enum { PIECE = 1024 }; /* few enough positions to stay in the cache between steps */
 
 /* --- Steps ------------------------------------------------------------------------- */
 
@@ -154,8 +154,8 @@ void tarn__chain_reset(tarn__chain *c)
     *c = (tarn__chain){0};
 }
 
-/* Takes the step over, whatever happens. */
-static tarn_status push(tarn__chain *c, tarn__step *s, tarn_error *err)
+/* Takes ownership of the step, also on failure. */
+static tarn_status push_step(tarn__chain *c, tarn__step *s, tarn_error *err)
 {
     tarn__step **more = realloc(c->steps, (c->n + 1) * sizeof(tarn__step *));
     if (!more) {
@@ -184,7 +184,7 @@ tarn_status tarn__chain_push_range(tarn__chain *c, uint64_t start, int64_t strid
         c->steps[c->n - 1] = s;
         return TARN_OK;
     }
-    return push(c, s, err);
+    return push_step(c, s, err);
 }
 
 /* Memory for numbers up to most. */
@@ -198,7 +198,7 @@ static tarn_status alloc_list(tarn__step *s, uint64_t most, tarn_error *err)
     return s->narrow || s->wide ? TARN_OK : tarn__fail_memory(err);
 }
 
-/* The numbers in the memory they need. */
+/* Copies the numbers into a narrow or wide list. */
 static tarn_status fill_list(tarn__step *s, const uint64_t *at, tarn_error *err)
 {
     uint64_t most = 0;
@@ -229,10 +229,10 @@ tarn_status tarn__chain_push_list(tarn__chain *c, uint64_t *at, uint64_t count,
         return status;
     }
     drop_steps(c);
-    return push(c, s, err);
+    return push_step(c, s, err);
 }
 
-/* The next 64 marks from a multiple of 64 on, the first one lowest. */
+/* The 64 marks from a multiple of 64 on; the lowest bit is the first one. */
 static uint64_t marks_at(const unsigned char *marks, uint64_t count, uint64_t from)
 {
     uint64_t word = 0, bytes = (count - from + 7) / 8;
@@ -240,7 +240,8 @@ static uint64_t marks_at(const unsigned char *marks, uint64_t count, uint64_t fr
     return word;
 }
 
-/* The marked positions from *from on while a piece has room for 64 more; how many. */
+/* Lists marked positions from *from on while at has room for 64 more. Returns their
+ * number. */
 static size_t next_marked(const unsigned char *marks, uint64_t count, uint64_t *from,
                           uint64_t at[PIECE])
 {
@@ -275,7 +276,7 @@ tarn_status tarn__chain_push_marked(tarn__chain *c, const unsigned char *marks,
         done += n;
     }
     drop_steps(c);
-    return push(c, s, err);
+    return push_step(c, s, err);
 }
 
 tarn_status tarn__chain_push_order(tarn__chain *c, tarn_order *order, tarn_error *err)
@@ -284,12 +285,12 @@ tarn_status tarn__chain_push_order(tarn__chain *c, tarn_order *order, tarn_error
     if (!s) return TARN_ERR_MEMORY;
     s->order = tarn__order_use(order);
     s->ascending = s->count < 2;
-    return push(c, s, err);
+    return push_step(c, s, err);
 }
 
-/* --- What it is -------------------------------------------------------------------- */
+/* --- Description ------------------------------------------------------------------- */
 
-/* The same for narrow and wide lists. */
+/* Narrow and wide lists of the same numbers give the same text. */
 static tarn_status describe_list(const tarn__step *s, tarn__buf *out, tarn_error *err)
 {
     XXH64_state_t hash;

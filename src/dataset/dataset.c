@@ -1,4 +1,4 @@
-/* Opening a dataset, and one sample at a time out of it. */
+/* Opens datasets and reads single samples. */
 #include "dataset/dataset.h"
 
 #include <errno.h>
@@ -149,7 +149,7 @@ static tarn_status fail_field(const tarn__source *s, const char *name, tarn_erro
 {
     char names[600], shown[200];
     return tarn__fail_at(err, TARN_ERR_NO_FIELD, s->path, TARN_NO_OFFSET,
-                         "no field %s; there are %s",
+                         "no field %s; the fields are %s",
                          tarn_printable(shown, sizeof shown, name, strlen(name)),
                          tarn__list_names(&s->fields, names, sizeof names));
 }
@@ -168,8 +168,7 @@ static void fieldset_release(tarn__fieldset *f)
 static tarn_status fieldset_new(size_t count, tarn__fieldset **out, tarn_error *err)
 {
     if (count > TARN_MAX_DATASET_FIELDS)
-        return tarn__fail(err, TARN_ERR_LIMIT,
-                          "%zu fields are more than TARN_MAX_DATASET_FIELDS (%u)", count,
+        return tarn__fail(err, TARN_ERR_LIMIT, "too many fields: %zu (limit %u)", count,
                           TARN_MAX_DATASET_FIELDS);
     tarn__fieldset *f = *out = calloc(1, sizeof *f);
     if (!f) return tarn__fail_memory(err);
@@ -236,8 +235,8 @@ static void set_fieldset(tarn_dataset *d, tarn__fieldset *f)
     d->names = f->names;
 }
 
-/* Keeps the samples that have all fields that were listed; if none were, those that have
- * no field twice. */
+/* Keeps the samples that have all listed fields; without a list, those in which no field
+ * occurs twice. */
 static tarn_status require_fields(tarn_dataset *d, bool listed, bool drop_ambiguous,
                                   tarn_dataset **out, tarn_error *err)
 {
@@ -281,12 +280,12 @@ tarn_status tarn__dataset_new(tarn__source *s, const char *const *fields,
         return status;
     }
     d->source = s;
-    /* Each part of a mix was asked for its fields. */
+    /* The fields of a mix were checked for each part. */
     if (!s->kind->keep || d->live || (!fields && !drop_ambiguous)) {
         *out = d;
         return TARN_OK;
     }
-    atomic_fetch_add(&s->users, 1); /* the caller's, until all went well */
+    atomic_fetch_add(&s->users, 1); /* the caller keeps it on failure */
     status = require_fields(d, fields != NULL, drop_ambiguous, out, err);
     tarn_dataset_close(d);
     if (status == TARN_OK) tarn__source_release(s);
@@ -364,7 +363,7 @@ void tarn_dataset_close(tarn_dataset *d)
     free(d);
 }
 
-static tarn_dataset_info describe(const tarn_dataset *d)
+static tarn_dataset_info info_of(const tarn_dataset *d)
 {
     tarn_dataset_info info = {.kind = d->source->kind->kind,
                               .samples = d->count,
@@ -388,7 +387,7 @@ static tarn_dataset_info describe(const tarn_dataset *d)
 void tarn_dataset_info_get(const tarn_dataset *d, tarn_dataset_info *out, size_t size)
 {
     tarn_dataset_info info = {0};
-    if (d) info = describe(d);
+    if (d) info = info_of(d);
     TARN__FILL_OUT(out, size, info);
 }
 
@@ -430,8 +429,8 @@ tarn_status tarn__resolve(tarn_dataset **dataset, uint64_t *sample, tarn_error *
     tarn_dataset *d = *dataset;
     if (*sample >= d->count)
         return tarn__fail_at(err, TARN_ERR_NO_SAMPLE, d->source->path, TARN_NO_OFFSET,
-                             "sample %llu of %llu", (unsigned long long)*sample,
-                             (unsigned long long)d->count);
+                             "no sample %llu; the dataset has %llu",
+                             (unsigned long long)*sample, (unsigned long long)d->count);
     if (!d->order) return TARN_OK;
     tarn__order_map(d->order, sample, 1);
     *dataset = d->base;
@@ -442,7 +441,7 @@ tarn_status tarn__check_field(const tarn_dataset *d, uint32_t field, tarn_error 
 {
     if (field < d->n_fields) return TARN_OK;
     return tarn__fail_at(err, TARN_ERR_NO_FIELD, d->source->path, TARN_NO_OFFSET,
-                         "field number %u of %u", field, d->n_fields);
+                         "no field number %u; the dataset has %u", field, d->n_fields);
 }
 
 static tarn_status text_view(const char *text, size_t size, tarn_view *out,
@@ -481,8 +480,8 @@ tarn_status tarn__pseudo(tarn_dataset *d, uint64_t sample, uint32_t id, tarn_vie
     return TARN_OK;
 }
 
-static tarn_status get(tarn_dataset *d, uint64_t sample, uint32_t field, tarn_view *out,
-                       tarn_error *err)
+static tarn_status view_field(tarn_dataset *d, uint64_t sample, uint32_t field,
+                              tarn_view *out, tarn_error *err)
 {
     uint32_t id = d->ids[field];
     if (tarn__is_pseudo(id)) return tarn__pseudo(d, sample, id, out, err);
@@ -500,26 +499,25 @@ tarn_status tarn_dataset_get(tarn_dataset *d, uint64_t sample, uint32_t field,
     *out = (tarn_view)TARN_VIEW_INIT;
     TARN_TRY(tarn__resolve(&d, &sample, err));
     TARN_TRY(tarn__check_field(d, field, err));
-    return get(d, sample, field, out, err);
+    return view_field(d, sample, field, out, err);
 }
 
-/* The bytes of a field that is listed twice, which the first view owns. */
-static tarn_view again(const tarn_view *first)
+/* A view of a field that is listed twice; the first view owns the bytes. */
+static tarn_view borrow_view(const tarn_view *first)
 {
     return (tarn_view){first->data, first->size, NULL};
 }
 
-/* The fields that the source did not give in one call: all, or those that are not its
- * own.
- */
+/* Views the fields that the source did not return in one call: all, or pseudo and
+ * repeated ones. */
 static tarn_status get_rest(tarn_dataset *d, uint64_t sample, bool all, tarn_view *out,
                             tarn_error *err)
 {
     tarn_error why;
     for (uint32_t i = 0; i < d->n_fields; i++) {
-        if (d->first[i] != i) out[i] = again(&out[d->first[i]]);
+        if (d->first[i] != i) out[i] = borrow_view(&out[d->first[i]]);
         if (d->first[i] != i || !(all || tarn__is_pseudo(d->ids[i]))) continue;
-        tarn_status status = get(d, sample, i, &out[i], &why);
+        tarn_status status = view_field(d, sample, i, &out[i], &why);
         if (status == TARN_OK || status == TARN_ERR_NO_FIELD) continue;
         if (err) *err = why;
         return status;

@@ -1,5 +1,5 @@
-/* What tells the data of one source from that of another: a hash of what its index says.
- * Copies of a file, wherever they are, have the same one. */
+/* A hash of a source's index, which identifies its data. Copies of a file in different
+ * places have the same hash. */
 #ifndef TARN_DATASET_DIGEST_H
 #define TARN_DATASET_DIGEST_H
 
@@ -16,7 +16,7 @@
 
 static inline void tarn__digest_text(XXH64_state_t *hash, const char *text, size_t size)
 {
-    uint64_t length = size; /* so that "ab", "c" is not "a", "bc" */
+    uint64_t length = size; /* so that "ab", "c" differs from "a", "bc" */
     XXH64_update(hash, &length, sizeof length);
     XXH64_update(hash, text, size);
 }

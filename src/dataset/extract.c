@@ -1,4 +1,4 @@
-/* Members to files. */
+/* Extracts members to files. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -18,18 +18,18 @@ typedef struct extraction {
     const char *folder;
     int root;
     uint64_t files, bytes, total;
-    uint64_t sample; /* at hand */
+    uint64_t sample; /* the current one */
     tarn__members members;
     tarn_text name;
 } extraction;
 
-static tarn_status settle(void *context, tarn_error *err)
+static tarn_status settle_member(void *context, tarn_error *err)
 {
     const extraction *x = context;
     return tarn_dataset_release(x->set, x->sample, NULL, 0, err);
 }
 
-/* The name in the archive; "KEY.FIELD" for what has none. */
+/* The member's name in the archive; "KEY.FIELD" if it is not in one. */
 static tarn_status find_name(extraction *x, const tarn_stored *member, tarn_error *err)
 {
     char *text;
@@ -49,7 +49,7 @@ static tarn_status write_member(extraction *x, const tarn_stored *member, tarn_e
     tarn_view view;
     TARN_TRY(find_name(x, member, err));
     TARN_TRY(tarn__member_view(x->set, x->sample, member, &view, err));
-    tarn__payload payload = {view.data, view.size, settle, x};
+    tarn__payload payload = {view.data, view.size, settle_member, x};
     tarn_status status =
         tarn__write_beneath(x->root, x->folder, x->name.data, x->name.size,
                             x->options->overwrite, &payload, err);

@@ -1,4 +1,4 @@
-/* Filters: each marks the samples it keeps, and makes a dataset of those. */
+/* Filters. Each marks the samples it keeps; the marked samples become a new dataset. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,14 +14,14 @@
 #include "dataset/key_index.h"
 #include "io/file.h"
 
-/* A filter at work: what is asked, the samples that are judged, and a bit for each. */
+/* A running filter: the condition, the samples to check, and one bit for each. */
 typedef struct work {
     const tarn_condition *ask;
     tarn_dataset *set;
     unsigned char *marks;
 } work;
 
-static void mark(unsigned char *marks, uint64_t sample)
+static void set_mark(unsigned char *marks, uint64_t sample)
 {
     marks[sample / 8] |= (unsigned char)(1u << (sample % 8));
 }
@@ -30,13 +30,13 @@ static tarn_status mark_mask(work *w, tarn_error *err)
 {
     (void)err;
     for (uint64_t i = 0; i < w->set->count; i++)
-        if (w->ask->mask[i]) mark(w->marks, i);
+        if (w->ask->mask[i]) set_mark(w->marks, i);
     return TARN_OK;
 }
 
 /* --- By key ------------------------------------------------------------------------ */
 
-/* Keys that were not there: how many, and the first few. */
+/* The number of keys that were not found, and the first few of them. */
 typedef struct missing {
     size_t count;
     char names[400];
@@ -52,27 +52,28 @@ static void add_missing(missing *m, const char *key)
                  tarn_printable(shown, sizeof shown, key, strlen(key)));
 }
 
-/* Keys at work. Where numbers do not ascend, all places are looked up in one table. */
+/* A running filter by key. If row numbers do not ascend, positions are looked up in a
+ * table of all rows. */
 typedef struct key_work {
     work *work;
-    tarn__run *places; /* NULL where they ascend */
-    tarn__rows rows;   /* of a key */
+    tarn__run *places; /* that table; NULL if row numbers ascend */
+    tarn__rows rows;   /* of the current key */
     missing missing;
 } key_work;
 
-/* Marks all samples of a row; whether there are any. */
+/* Marks all samples of a row; false if there are none. */
 static bool mark_row(const key_work *k, uint64_t row)
 {
     const tarn_dataset *d = k->work->set;
     uint64_t at;
     if (!k->places) {
         bool is = tarn__chain_find(&d->chain, d->count, row, 0, &at);
-        if (is) mark(k->work->marks, at);
+        if (is) set_mark(k->work->marks, at);
         return is;
     }
     uint64_t first = at = tarn__runs_find(k->places, d->count, row, 0);
     for (; at < d->count && k->places[at].hash == row; at++)
-        mark(k->work->marks, k->places[at].row);
+        set_mark(k->work->marks, k->places[at].row);
     return at > first;
 }
 
@@ -108,13 +109,13 @@ static tarn_status mark_list(key_work *k, const tarn__json *list, tarn_error *er
     const char *path = k->work->ask->name;
     if (list->kind != TARN__JSON_LIST)
         return tarn__fail_at(err, TARN_ERR_FORMAT, path, TARN_NO_OFFSET,
-                             "this should be a JSON list of keys");
+                             "expected a JSON list of keys");
     const tarn__json *v = list + 1;
     for (uint32_t i = 0; status == TARN_OK && i < list->size;
          i++, v = tarn__json_next(v)) {
         if (v->kind != TARN__JSON_STRING || memchr(v->u.text, 0, v->size))
             status = tarn__fail_at(err, TARN_ERR_FORMAT, path, TARN_NO_OFFSET,
-                                   "element %u of the list should be a string", i);
+                                   "element %u of the list is not a string", i);
         if (status == TARN_OK)
             status = tarn_dataset_key_of_name(k->work->set, v->u.text, &key, err);
         if (status == TARN_OK) status = mark_key(k, key.data, NULL, err);
@@ -172,7 +173,7 @@ static tarn_status file_field(const tarn_dataset *d, const char *name, uint32_t 
     *out = tarn__names_find(&d->source->fields, name, strlen(name));
     if (*out != TARN__NAME_NONE) return TARN_OK;
     return tarn__fail_at(err, TARN_ERR_NO_FIELD, d->source->path, TARN_NO_OFFSET,
-                         "no field %s in the file; there are %s",
+                         "no field %s in the file; it has %s",
                          tarn_printable(shown, sizeof shown, name, strlen(name)),
                          tarn__list_names(&d->source->fields, names, sizeof names));
 }
@@ -227,7 +228,7 @@ static tarn_status mark_size(work *w, tarn_error *err)
         uint64_t size, row = tarn__dataset_at(w->set, i);
         tarn_error why;
         tarn_status status = tarn__field_size(w->set->source, row, id, &size, &why);
-        if (status == TARN_OK && is_within(w->ask, (double)size)) mark(w->marks, i);
+        if (status == TARN_OK && is_within(w->ask, (double)size)) set_mark(w->marks, i);
         if (status == TARN_OK || status == TARN_ERR_NO_FIELD) continue;
         if (err) *err = why;
         return status;
@@ -235,7 +236,7 @@ static tarn_status mark_size(work *w, tarn_error *err)
     return TARN_OK;
 }
 
-/* --- By a column of a pack --------------------------------------------------------- */
+/* --- By a column of a record pack -------------------------------------------------- */
 
 static tarn_status find_column(const tarn_dataset *d, const char *name, tarn_iac **out,
                                size_t *out_number, tarn_error *err)
@@ -245,9 +246,9 @@ static tarn_status find_column(const tarn_dataset *d, const char *name, tarn_iac
         return tarn__fail_at(
             err, TARN_ERR_USAGE, d->source->path, TARN_NO_OFFSET,
             d->source->kind == &tarn__kind_members
-                ? "the records of this pack are members of samples; open it "
-                  "with records for their columns"
-                : "only packs have columns");
+                ? "the records of this IAC file are members of samples; open it "
+                  "with records to use their columns"
+                : "only IAC files have columns");
     tarn_iac_column c;
     for (*out_number = 0; tarn_iac_column_get(*out, TARN_IAC_INDEX, *out_number, &c,
                                               sizeof c, NULL) == TARN_OK;
@@ -257,7 +258,7 @@ static tarn_status find_column(const tarn_dataset *d, const char *name, tarn_iac
                          "no column %s", name);
 }
 
-/* Marks, among all records, those whose column has the value. */
+/* Marks the records whose column has the value. */
 static tarn_status mark_value(tarn_iac *pack, const char *column, const char *value,
                               unsigned char *marks, tarn_error *err)
 {
@@ -266,7 +267,7 @@ static tarn_status mark_value(tarn_iac *pack, const char *column, const char *va
     tarn_status status;
     while ((status = tarn_iac_find(pack, column, value, strlen(value), row, &row,
                                    &why)) == TARN_OK)
-        mark(marks, row++);
+        set_mark(marks, row++);
     if (status == TARN_ERR_NO_SAMPLE) return TARN_OK;
     if (err) *err = why;
     return status;
@@ -283,7 +284,7 @@ static tarn_status mark_column(work *w, tarn_error *err)
         status = mark_value(pack, w->ask->name, w->ask->names[i], rows, err);
     for (uint64_t i = 0; status == TARN_OK && i < w->set->count; i++) {
         uint64_t row = tarn__dataset_at(w->set, i);
-        if (rows[row / 8] >> (row % 8) & 1) mark(w->marks, i);
+        if (rows[row / 8] >> (row % 8) & 1) set_mark(w->marks, i);
     }
     free(rows);
     return status;
@@ -306,7 +307,7 @@ static tarn_status mark_between(work *w, tarn_error *err)
                 tarn__json_parse(&doc, (const char *)value.data, value.size, &o, err);
         if (status == TARN_OK && tarn__json_double(tarn__json_root(&doc), &x) &&
             is_within(w->ask, x))
-            mark(w->marks, i);
+            set_mark(w->marks, i);
         tarn__json_reset(&doc);
         tarn_view_release(&value);
         TARN_TRY(status);
@@ -318,7 +319,7 @@ static tarn_status mark_between(work *w, tarn_error *err)
 
 static const struct {
     tarn_status (*mark)(work *w, tarn_error *err);
-    bool name; /* it needs one */
+    bool name; /* a name is required */
 } kinds[] = {
     [TARN_CONDITION_MASK] = {mark_mask, false},
     [TARN_CONDITION_KEYS] = {mark_keys, false},
@@ -340,7 +341,7 @@ tarn_status tarn_dataset_filter(tarn_dataset *d, const tarn_condition *condition
     TARN__NEED(err, "out", out);
     TARN__OPTIONS(tarn_condition, f, TARN_CONDITION_INIT, condition, err);
     if ((unsigned)f.kind >= sizeof kinds / sizeof *kinds)
-        return tarn__fail(err, TARN_ERR_USAGE, "there is no kind of condition %d",
+        return tarn__fail(err, TARN_ERR_USAGE, "unknown kind of condition: %d",
                           (int)f.kind);
     TARN__NEED(err, "condition->name", f.name || !kinds[f.kind].name);
     TARN__NEED(err, "condition->names", f.names || !f.n_names);

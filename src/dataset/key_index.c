@@ -1,4 +1,5 @@
-/* Samples by key: hashes in order, and the keys themselves compared. */
+/* Finds samples by key: a sorted table of hashes, then a comparison of the keys. The lock
+ * guards the making of the table, which does not change afterwards. */
 #include "dataset/key_index.h"
 
 #include <stdlib.h>
@@ -25,13 +26,13 @@ void tarn__key_index_reset(tarn__key_index *x)
     x->runs = NULL;
 }
 
-static tarn_status make(tarn__key_index *x, tarn_error *err)
+static tarn_status make_runs(tarn__key_index *x, tarn_error *err)
 {
     tarn_text key = {0};
     if (x->count > TARN_MAX_KEYED)
-        return tarn__fail(err, TARN_ERR_LIMIT,
-                          "%llu samples are too many to find one by its key",
-                          (unsigned long long)x->count);
+        return tarn__fail(
+            err, TARN_ERR_LIMIT, "cannot look up keys in %llu samples (limit %llu)",
+            (unsigned long long)x->count, (unsigned long long)TARN_MAX_KEYED);
     tarn__run *runs = tarn__big_alloc((size_t)(x->count + 1) * sizeof *runs);
     tarn_status status = runs ? TARN_OK : tarn__fail_memory(err);
     for (uint64_t i = 0; status == TARN_OK && i < x->count; i++) {
@@ -71,7 +72,7 @@ tarn_status tarn__key_index_find(tarn__key_index *x, const char *path, const cha
     tarn_text found = {0};
     bool same = false;
     pthread_mutex_lock(&x->lock.mutex);
-    tarn_status status = x->runs ? TARN_OK : make(x, err);
+    tarn_status status = x->runs ? TARN_OK : make_runs(x, err);
     pthread_mutex_unlock(&x->lock.mutex);
     if (status != TARN_OK) return status;
     uint64_t hash = tarn__name_hash(key, len);

@@ -1,4 +1,5 @@
-/* Samples by key, for sources whose keys are only listed: made at the first question. */
+/* Finds samples by key, for sources that only list their keys. The table is made at the
+ * first lookup. */
 #ifndef TARN_DATASET_KEY_INDEX_H
 #define TARN_DATASET_KEY_INDEX_H
 
@@ -10,10 +11,10 @@
 typedef tarn_status (*tarn__key_call)(void *state, uint64_t sample, tarn_text *out,
                                       tarn_error *err);
 
-/* 16 bytes for each sample, of which there may be 2^32 - 1. Threads may share one. */
+/* 16 bytes for each of at most 2^32 - 1 samples. Threads may share one. */
 typedef struct tarn__key_index {
     tarn__forklock lock;
-    tarn__run *runs; /* hash and sample, sorted; NULL before the first question */
+    tarn__run *runs; /* hash and sample, sorted; NULL before the first lookup */
     uint64_t count;
     tarn__key_call key;
     void *state;
@@ -23,12 +24,13 @@ void tarn__key_index_init(tarn__key_index *index, uint64_t count, tarn__key_call
                           void *state);
 void tarn__key_index_reset(tarn__key_index *index);
 
-/* The first sample at or behind from with this key; TARN_ERR_NO_SAMPLE. */
+/* The first sample with this key, from number from on; TARN_ERR_NO_SAMPLE if there is
+ * none. */
 TARN_CHECKED tarn_status tarn__key_index_find(tarn__key_index *index, const char *path,
                                               const char *key, uint64_t from,
                                               uint64_t *out, tarn_error *err);
 
-/* The first run at or after (hash, row); count past the last. */
+/* The index of the first run at or after (hash, row); count if there is none. */
 uint64_t tarn__runs_find(const tarn__run *runs, uint64_t count, uint64_t hash,
                          uint64_t row);
 

@@ -57,7 +57,7 @@ tarn_status tarn__dataset_keys(tarn_dataset *d, const uint64_t *numbers, size_t 
 
 /* --- Samples by key ---------------------------------------------------------------- */
 
-/* The first row with a key, at or after from, if there is one. */
+/* The first row with a key, from row from on. *out_found is false if there is none. */
 static tarn_status find_row(const tarn__source *s, const char *key, uint64_t from,
                             uint64_t *out, bool *out_found, tarn_error *err)
 {
@@ -101,7 +101,7 @@ static tarn_status fail_unselected(const tarn_dataset *d, const char *key,
                          tarn_printable(shown, sizeof shown, key, strlen(key)));
 }
 
-/* Where numbers ascend with positions, no row before that of from has to be looked at. */
+/* If row numbers ascend, rows before that of position from need not be searched. */
 static tarn_status find_ascending(tarn_dataset *d, const char *key, uint64_t from,
                                   uint64_t *out, tarn_error *err)
 {
@@ -114,7 +114,7 @@ static tarn_status find_ascending(tarn_dataset *d, const char *key, uint64_t fro
         if (tarn__chain_find(&d->chain, d->count, row, from, out)) return TARN_OK;
         if (!s->repeats) break;
     }
-    /* Of the whole source, for the reason. */
+    /* Search the whole source for the message: missing, or not selected. */
     TARN_TRY(s->kind->find(s->state, key, first, &row, err));
     return fail_unselected(d, key, err);
 }
@@ -142,7 +142,7 @@ uint64_t tarn__dataset_numbers(const tarn_dataset *d, uint64_t from,
     return n;
 }
 
-/* The rows of a piece of positions; how many there are. */
+/* Maps positions from from on to rows, at most TARN__PIECE. Returns their number. */
 static uint64_t map_piece(const tarn_dataset *d, uint64_t from, uint64_t at[TARN__PIECE])
 {
     uint64_t n = tarn__dataset_numbers(d, from, at);
@@ -150,8 +150,7 @@ static uint64_t map_piece(const tarn_dataset *d, uint64_t from, uint64_t at[TARN
     return n;
 }
 
-/* The first position, at or after from, of one of the rows; the count if there is none.
- */
+/* The first position of one of the rows, from position from on; d->count if none. */
 static uint64_t position_of(const tarn_dataset *d, const tarn__rows *r, uint64_t from)
 {
     uint64_t at[TARN__PIECE];
@@ -181,9 +180,9 @@ tarn_status tarn__dataset_places(tarn_dataset *d, tarn__run **out, tarn_error *e
 {
     uint64_t at[TARN__PIECE];
     if (d->count > TARN_MAX_KEYED)
-        return tarn__fail(err, TARN_ERR_LIMIT,
-                          "%llu samples are too many to look keys up in (TARN_MAX_KEYED)",
-                          (unsigned long long)d->count);
+        return tarn__fail(
+            err, TARN_ERR_LIMIT, "cannot look up keys in %llu samples (limit %llu)",
+            (unsigned long long)d->count, (unsigned long long)TARN_MAX_KEYED);
     tarn__run *places = *out = tarn__big_alloc((size_t)(d->count + 1) * sizeof *places);
     if (!places) return tarn__fail_memory(err);
     for (uint64_t from = 0, n; from < d->count; from += n) {
@@ -195,7 +194,7 @@ tarn_status tarn__dataset_places(tarn_dataset *d, tarn__run **out, tarn_error *e
     return TARN_OK;
 }
 
-/* The first position of a key, by the places of all rows. */
+/* The first position of a key, looked up in the table of all places. */
 static tarn_status find_place(tarn_dataset *d, const tarn__run *places, const char *key,
                               uint64_t *out, tarn_error *err)
 {
@@ -218,7 +217,7 @@ tarn_status tarn_dataset_find(tarn_dataset *d, const char *const *keys, size_t c
     TARN__NEED(err, "dataset", d);
     TARN__NEED(err, "keys", keys || !count);
     TARN__NEED(err, "out", out || !count);
-    enum { FEW = 4 }; /* keys that a scan for each is cheaper for */
+    enum { FEW = 4 }; /* up to this many keys, one scan for each is cheaper */
     tarn__run *places = NULL;
     tarn_status status = TARN_OK;
     if (count > FEW && (d->order || !tarn__chain_ascends(&d->chain)))

@@ -1,4 +1,4 @@
-/* Folds and tars as a source: itar/fold_read.h does it all. */
+/* Folds and tar archives as a source. A thin layer over itar/fold_read.h. */
 #include <string.h>
 
 #include <tarn/members.h>
@@ -117,7 +117,7 @@ static tarn_status sets_fold(void *fold, const tarn__chain *chain, uint64_t coun
     return tarn__fold_sets(fold, &samples, add, context, err);
 }
 
-/* --- What it is -------------------------------------------------------------------- */
+/* --- Description ------------------------------------------------------------------- */
 
 static void add_to_hash(void *hash, const void *data, size_t size)
 {

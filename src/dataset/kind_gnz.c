@@ -1,5 +1,5 @@
-/* Array files as a source: row i of each array that has as many rows. Keys are row
- * numbers, or the values of an array. */
+/* Array files (GNZ) as a source. Sample i is row i of every array with the same number of
+ * rows. Keys are row numbers, or the values of an array. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +26,7 @@ typedef struct field {
 
 typedef struct state {
     tarn_gnz *gnz;
-    const char *path; /* the source's, as files are */
+    const char *path; /* owned by the source, like files */
     field *fields;
     uint64_t samples;
     bool named;  /* keys are the values of an array */
@@ -36,10 +36,10 @@ typedef struct state {
     tarn__files *files;
 } state;
 
-/* The array that holds keys where nothing else is said. */
+/* The array that holds keys by default. */
 #define KEYS "_key"
 
-/* Rows of no bytes cost a file nothing, however many it says it has. */
+/* Rows of 0 bytes take no space, so a small file could claim any number of them. */
 enum { MAX_EMPTY = 1 << 20 };
 
 static void close_gnz(void *p)
@@ -51,8 +51,8 @@ static void close_gnz(void *p)
     free(s);
 }
 
-/* How many samples there are: the rows of the arrays that are asked for, which must
- * agree, or of the largest group. */
+/* The number of samples: the rows of the selected arrays, which must agree, or of the
+ * largest group of arrays. */
 static tarn_status count_rows(state *s, const char *const *fields, tarn_error *err)
 {
     const tarn__gnz_entry *all = s->gnz->header.entries, *first = NULL;
@@ -62,12 +62,12 @@ static tarn_status count_rows(state *s, const char *const *fields, tarn_error *e
         if (!first) first = &all[n];
         if (all[n].ndim == 0)
             return tarn__fail_at(err, TARN_ERR_USAGE, s->path, TARN_NO_OFFSET,
-                                 "array \"%s\" has no rows: it has no dimension",
+                                 "array \"%s\" has no rows (it has 0 dimensions)",
                                  all[n].name);
         if (all[n].rows != first->rows)
             return tarn__fail_at(
                 err, TARN_ERR_USAGE, s->path, TARN_NO_OFFSET,
-                "arrays \"%s\" and \"%s\" do not have equally many rows: %llu and %llu",
+                "arrays \"%s\" and \"%s\" have different numbers of rows (%llu and %llu)",
                 first->name, all[n].name, (unsigned long long)first->rows,
                 (unsigned long long)all[n].rows);
     }
@@ -103,8 +103,8 @@ static tarn_status list_arrays(state *s, tarn__source *source, tarn_error *err)
     source->n_plain = source->fields.count;
     if (bytes || s->samples <= MAX_EMPTY) return TARN_OK;
     return tarn__fail_at(err, TARN_ERR_LIMIT, s->path, TARN_NO_OFFSET,
-                         "%llu samples, and not one byte in any of them",
-                         (unsigned long long)s->samples);
+                         "the file claims %llu samples of 0 bytes (limit %llu)",
+                         (unsigned long long)s->samples, (unsigned long long)MAX_EMPTY);
 }
 
 static tarn_status settle_gnz(void *p, uint64_t sample, tarn_error *err)
@@ -116,14 +116,14 @@ static tarn_status settle_gnz(void *p, uint64_t sample, tarn_error *err)
 
 static tarn_status key_gnz(void *p, uint64_t sample, tarn_text *out, tarn_error *err);
 
-/* Keys by an array that was named, or by one that is there for it. */
+/* Takes keys from the named array, or from KEYS if the file has it. */
 static tarn_status set_keys(state *s, const char *name, tarn_error *err)
 {
     tarn_gnz_array info;
     if (!name && tarn_gnz_find(s->gnz, KEYS, &s->keys, NULL) != TARN_OK) return TARN_OK;
     if (name) TARN_TRY(tarn_gnz_find(s->gnz, name, &s->keys, err));
     TARN_TRY(tarn_gnz_array_get(s->gnz, s->keys, &info, sizeof info, err));
-    /* Texts of no bytes cost a file nothing, however many it says it has. */
+    /* Texts of 0 bytes take no space, so a small file could claim any number of them. */
     bool text = (info.dtype.kind == 'U' || info.dtype.kind == 'S') &&
                 (info.dtype.size || s->samples <= 1);
     bool number = info.dtype.kind == 'i' || info.dtype.kind == 'u';
@@ -133,8 +133,8 @@ static tarn_status set_keys(state *s, const char *name, tarn_error *err)
     if (s->named) tarn__key_index_init(&s->index, s->samples, key_gnz, s);
     if (s->named || !name) return TARN_OK;
     return tarn__fail_at(err, TARN_ERR_USAGE, s->path, TARN_NO_OFFSET,
-                         "array %s cannot hold the keys: that takes one text or integer "
-                         "for each of %llu rows",
+                         "array %s cannot be used as keys (expected one text or integer "
+                         "for each of %llu rows)",
                          name, (unsigned long long)s->samples);
 }
 
@@ -167,7 +167,7 @@ static tarn_status view_gnz(void *p, uint64_t sample, uint32_t id, tarn_view *ou
     return tarn__gnz_view_row(s->gnz, s->fields[id].number, sample, out, err);
 }
 
-/* Rows of arrays in Fortran's order are scattered. */
+/* In Fortran order the bytes of a row are not contiguous, so a row has no offset. */
 static tarn_status locate_gnz(void *p, tarn__item *items, size_t count, tarn_error *err)
 {
     const state *s = p;
@@ -204,7 +204,7 @@ static tarn_status find_gnz(void *p, const char *key, uint64_t from, uint64_t *o
     if (s->named) return tarn__key_index_find(&s->index, s->path, key, from, out, err);
     if (tarn__find_row(key, from, s->samples, out)) return TARN_OK;
     return tarn__fail_at(err, TARN_ERR_NO_SAMPLE, s->path, TARN_NO_OFFSET,
-                         "no row %s, of %llu",
+                         "no row %s (the file has %llu rows)",
                          tarn_printable(shown, sizeof shown, key, strlen(key)),
                          (unsigned long long)s->samples);
 }

@@ -1,4 +1,5 @@
-/* Record packs as a source: the payload, and the columns of the index table as JSON. */
+/* Record packs (IAC files) as a source: the payload, and the columns of the index table
+ * as JSON. */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -34,7 +35,8 @@ tarn_iac *tarn__source_pack(const tarn__source *source)
     return ((const state *)source->state)->pack.iac;
 }
 
-/* Where a payload lies says nothing to a model: listed by name only. */
+/* Columns that describe where a payload is stored. Models do not need them, so they are
+ * fields only if the caller names them. */
 static bool is_span(const char *name)
 {
     return strcmp(name, "offset") == 0 || strcmp(name, "length") == 0 ||
@@ -77,11 +79,11 @@ static tarn_status set_key_column(state *s, const tarn__source *source, const ch
     uint32_t id = tarn__names_find(&source->fields, name, strlen(name));
     if (id == TARN__NAME_NONE || id == 0)
         return tarn__fail_at(err, TARN_ERR_NO_FIELD, s->pack.source->path, TARN_NO_OFFSET,
-                             "no column %s for keys; there are %s", name,
+                             "no column %s for keys; the columns are %s", name,
                              tarn__list_names(&source->fields, names, sizeof names));
     s->key_number = s->columns[id];
     if (!(s->key_column = strdup(name))) return tarn__fail_memory(err);
-    /* A column that cannot be looked into is found out here. */
+    /* Fail now if the column cannot be searched. */
     tarn_status status = tarn_iac_find(s->pack.iac, name, "", 0, 0, &row, err);
     return status == TARN_ERR_NO_SAMPLE ? TARN_OK : status;
 }
@@ -125,7 +127,7 @@ static tarn_status view_iac(void *p, uint64_t sample, uint32_t field, tarn_view 
     return tarn__pack_view(&s->pack, sample, out, err);
 }
 
-/* --- What both kinds of packs do ---------------------------------------------------- */
+/* --- Common to records and members -------------------------------------------------- */
 
 tarn__pack tarn__pack_of(tarn_iac *iac, tarn__source *source,
                          const tarn_dataset_options *o)
@@ -199,7 +201,7 @@ tarn_status tarn__pack_describe(void *pack, tarn__buf *out, tarn_error *err)
 
 /* --- Records ------------------------------------------------------------------------ */
 
-/* Columns are made, as texts. */
+/* Columns have no place in the file: their text is made on demand. */
 static tarn_status locate_iac(void *p, tarn__item *items, size_t count, tarn_error *err)
 {
     const state *s = p;
@@ -216,7 +218,7 @@ static tarn_status locate_iac(void *p, tarn__item *items, size_t count, tarn_err
     return TARN_OK;
 }
 
-/* A column's value as a key: text as it is, anything else as JSON. */
+/* A column's value as a key: text unchanged, other types as JSON. */
 static tarn_status key_text(const tarn_view *json, tarn_text *out, tarn_error *err)
 {
     tarn__json_doc doc;
@@ -252,7 +254,8 @@ static tarn_status find_iac(void *p, const char *key, uint64_t from, uint64_t *o
                              err);
     if (tarn__find_row(key, from, s->pack.info.records, out)) return TARN_OK;
     return tarn__fail_at(err, TARN_ERR_NO_SAMPLE, s->pack.source->path, TARN_NO_OFFSET,
-                         "no record %s, of %llu; for keys of a column set key_column",
+                         "no record %s (the file has %llu records); to find records by "
+                         "a column, set key_column",
                          tarn_printable(shown, sizeof shown, key, strlen(key)),
                          (unsigned long long)s->pack.info.records);
 }
@@ -266,7 +269,7 @@ static bool is_integer(const char *type)
     return false;
 }
 
-/* The name by which a payload of this codec can be decoded. */
+/* The name of the codec that decodes the payloads. */
 static const char *payload_codec(const tarn_iac_info *info)
 {
     static const char *const images[][2] = {{"jpeg", "jpg"},
@@ -279,7 +282,7 @@ static const char *payload_codec(const tarn_iac_info *info)
     return "bin";
 }
 
-/* What is written as digits, or as a number with a point, is more than JSON. */
+/* Integers and reals have their own forms; all other columns are JSON. */
 static tarn_form column_form(const char *type)
 {
     if (!type || strpbrk(type, "<[(")) return TARN_FORM_JSON;

@@ -1,6 +1,6 @@
-/* Packs whose records are the members of samples, as tarn convert makes them of a fold:
- * the text columns key and field say which, and records that follow each other with one
- * key are one sample. */
+/* IAC files whose records are members of samples, as tarn convert makes them from a fold.
+ * The text columns key and field name the sample and the field of each record.
+ * Consecutive records with the same key are one sample. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,11 +13,11 @@
 
 typedef struct state {
     tarn__pack pack;
-    tarn__buf keys;     /* one behind the other, each ended by a NUL */
-    uint64_t *key_at;   /* where a sample's begins */
-    uint64_t *starts;   /* a sample's first record; one more than there are */
+    tarn__buf keys;     /* consecutive, each with a NUL after it */
+    uint64_t *key_at;   /* offset in keys, for each sample */
+    uint64_t *starts;   /* first record of each sample, and the number of records */
     uint32_t *fields;   /* of each record */
-    uint64_t *by_field; /* records of long samples, see sort_long; NULL: none is */
+    uint64_t *by_field; /* records of long samples, see sort_long; NULL if none is long */
     uint64_t samples, records;
     size_t key_room, start_room, field_room;
     tarn__key_index index;
@@ -57,7 +57,7 @@ static const char *text_at(const texts *t, int64_t row, size_t *out_len)
     return to > from ? (const char *)t->array->buffers[2] + from : "";
 }
 
-/* The number of a column of text; -1 if there is none of this name. */
+/* The number of a text column with this name; -1 if there is none. */
 static int64_t find_text(const struct ArrowSchema *schema, const char *name, bool *large)
 {
     for (int64_t i = 0; i < schema->n_children; i++) {
@@ -83,7 +83,7 @@ static tarn_status add_record(state *s, tarn__names *names, const texts *keys,
     const char *text = text_at(keys, row, &len);
     if (memchr(text, 0, len))
         return tarn__fail_at(err, TARN_ERR_FORMAT, s->pack.source->path, TARN_NO_OFFSET,
-                             "record %llu: its key has a NUL",
+                             "record %llu: the key contains a NUL byte",
                              (unsigned long long)s->records);
     if (!is_last_key(s, text, len)) {
         TARN_TRY(
@@ -109,7 +109,7 @@ static tarn_status read_batches(state *s, struct ArrowArrayStream *stream,
     while (status == TARN_OK && *out_is) {
         if (stream->get_next(stream, &batch) != 0)
             return tarn__fail_at(err, TARN_ERR_FORMAT, s->pack.source->path,
-                                 TARN_NO_OFFSET, "the index cannot be read: %s",
+                                 TARN_NO_OFFSET, "cannot read the index: %s",
                                  stream->get_last_error(stream));
         if (!batch.release) break;
         const struct ArrowArray *key = batch.children[columns[0]],
@@ -149,14 +149,14 @@ static tarn_status end_samples(state *s, tarn_error *err)
     s->starts[s->samples] = s->records;
     if (s->records == s->pack.info.records) return TARN_OK;
     return tarn__fail_at(err, TARN_ERR_FORMAT, s->pack.source->path, TARN_NO_OFFSET,
-                         "the index has %llu rows, and the header says %llu",
+                         "the index has %llu rows, the header says %llu",
                          (unsigned long long)s->records,
                          (unsigned long long)s->pack.info.records);
 }
 
 /* --- Long samples ------------------------------------------------------------------ */
 
-enum { LONG = 32 }; /* records, of which a field is not looked for one by one */
+enum { LONG = 32 }; /* samples with more records are searched by bisection */
 
 static bool is_long(const state *s, uint64_t sample)
 {
@@ -170,8 +170,8 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Puts the records of long samples in the order of their fields: the field in the upper
- * half, the place among the sample's records in the lower. */
+/* Sorts the records of long samples by field. The upper half of an item is the field, the
+ * lower half the index of the record in its sample. */
 static tarn_status sort_long(state *s, tarn_error *err)
 {
     for (uint64_t i = 0; i < s->samples; i++) {
@@ -206,7 +206,7 @@ tarn_status tarn__open_members(tarn__source *source, const tarn_dataset_options 
     if (status == TARN_OK && *out_is) status = end_samples(s, err);
     if (status == TARN_OK && *out_is) status = sort_long(s, err);
     if (status != TARN_OK || !*out_is) {
-        s->pack.iac = NULL; /* stays the caller's */
+        s->pack.iac = NULL; /* still owned by the caller */
         tarn__names_reset(&source->fields);
         tarn__names_init(&source->fields);
         close_members(s);
@@ -224,7 +224,7 @@ tarn_status tarn__open_members(tarn__source *source, const tarn_dataset_options 
 
 enum { NONE = -1, TWICE = -2 };
 
-/* The same as record_of, of a long sample. */
+/* record_of for a long sample. */
 static int64_t long_record_of(const state *s, uint64_t sample, uint32_t field)
 {
     uint64_t low = s->starts[sample], end = s->starts[sample + 1], high = end;
@@ -240,7 +240,7 @@ static int64_t long_record_of(const state *s, uint64_t sample, uint32_t field)
     return (int64_t)(s->starts[sample] + (uint32_t)s->by_field[low]);
 }
 
-/* The record of a field, or one of the above. */
+/* The record of a field, or NONE or TWICE. */
 static int64_t record_of(const state *s, uint64_t sample, uint32_t field)
 {
     int64_t found = NONE;
@@ -306,8 +306,8 @@ static tarn_status find_members(void *p, const char *key, uint64_t from, uint64_
 
 /* --- By fields --------------------------------------------------------------------- */
 
-static tarn_status judge(const state *s, tarn__need *need, uint64_t sample,
-                         bool *out_keep, tarn_error *err)
+static tarn_status check_sample(const state *s, tarn__need *need, uint64_t sample,
+                                bool *out_keep, tarn_error *err)
 {
     bool all = true;
     for (size_t f = 0; f < need->count; f++) {
@@ -330,7 +330,7 @@ static tarn_status keep_members(void *p, tarn__need *need, const tarn__chain *ch
     *out_kept = 0;
     for (uint64_t i = 0; i < count; i++) {
         bool keep = false;
-        TARN_TRY(judge(p, need, tarn__chain_at(chain, i), &keep, err));
+        TARN_TRY(check_sample(p, need, tarn__chain_at(chain, i), &keep, err));
         marks[i / 8] |= (unsigned char)(keep << (i % 8));
         *out_kept += keep;
     }

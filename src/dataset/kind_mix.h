@@ -1,4 +1,4 @@
-/* A mix from inside: what mix_make.c makes and mix.c reads. */
+/* Internals of a mix, which mix.c makes and kind_mix.c reads. */
 #ifndef TARN_DATASET_KIND_MIX_H
 #define TARN_DATASET_KIND_MIX_H
 
@@ -6,13 +6,13 @@
 #include "dataset/dataset.h"
 #include "dataset/mix.h"
 
-enum { TARN__MIX_PASSES = 16 }; /* of a source, whose orders are kept */
+enum { TARN__MIX_PASSES = 16 }; /* passes of a source whose orders are cached */
 
 typedef struct tarn__mix_source {
     tarn_dataset *dataset;
-    uint64_t used; /* before the first epoch of the mix */
+    uint64_t used; /* samples used before first_epoch */
 
-    /* Orders of passes, where they differ; guarded by the lock. */
+    /* The order of each cached pass; NULL if not cached. Guarded by the mix's lock. */
     tarn_order *orders[TARN__MIX_PASSES];
 } tarn__mix_source;
 
@@ -21,11 +21,11 @@ typedef struct tarn__mix {
     size_t n;
     uint64_t *counts; /* samples of each part in an epoch */
     uint64_t total;
-    uint64_t first_epoch; /* that used is counted before */
-    bool continued;       /* with other weights, from that epoch on */
-    tarn__forklock lock;
+    uint64_t first_epoch;
+    bool continued;      /* from first_epoch on, it continues a mix of other weights */
+    tarn__forklock lock; /* guards orders of all parts; nothing else changes */
     uint32_t n_fields;
-    uint32_t *fields; /* [part * n_fields + field]: its number there, or NONE */
+    uint32_t *fields; /* [part * n_fields + field]: number in the part, or NONE */
     tarn__source *source;
 } tarn__mix;
 
@@ -34,7 +34,7 @@ static inline tarn__mixing tarn__mix_mixing(const tarn__mix *s)
     return (tarn__mixing){s->counts, s->n, s->total};
 }
 
-/* How many samples of part k come before an epoch of the mix. */
+/* Number of samples of part k used before an epoch of the mix. */
 static inline uint64_t tarn__mix_used_before(const tarn__mix *s, size_t k, uint64_t epoch)
 {
     if (epoch < s->first_epoch) return epoch * s->counts[k];

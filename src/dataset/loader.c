@@ -1,5 +1,4 @@
-/* The caller's side of a loader: batches in order, samples that cannot be used, state,
- * and forks. */
+/* The caller's side of a loader: batches in order, skipped samples, state, and forks. */
 #include "dataset/loader.h"
 
 #include <stdlib.h>
@@ -14,29 +13,29 @@
 
 struct tarn_loader {
     tarn__load_setup *setup;
-    tarn__engine *engine; /* NULL: not started, or in a child of who started it */
-    pid_t pid;            /* of who started it */
+    tarn__engine *engine; /* NULL: not started, or abandoned after a fork */
+    pid_t pid;            /* process that started it */
 
-    /* Where the caller is: after so many batches of what is left of an epoch. */
+    /* The caller's position: number batches of those left in epoch were delivered. */
     tarn__epoch *epoch;
     uint64_t number;
-    bool over;   /* all epochs are */
-    bool failed; /* the last batch that was asked for */
+    bool over;   /* after the last epoch */
+    bool failed; /* the last call for a batch failed */
 
-    /* What tarn_loader_back restores: the counts before the batch delivered last. */
+    /* The counts before the last delivered batch, for tarn_loader_back. */
     bool delivered;
     tarn_loader_stats stats_before;
     size_t skipped_before;
 
     tarn_skipped *skipped;
     size_t n_skipped, skipped_capacity;
-    tarn_loader_stats stats; /* as far as the caller counts */
-    uint64_t first_asked;
+    tarn_loader_stats stats; /* without the times of a running engine */
+    uint64_t first_asked;    /* time of the first call for a batch */
 };
 
 /* --- Opening and closing ----------------------------------------------------------- */
 
-/* The dataset as a state says, or from its beginning. */
+/* The dataset at the position of the state, or at its beginning. */
 static tarn_status open_at(tarn_dataset *d, const tarn_loader_options *o,
                            tarn_dataset **out, tarn_error *err)
 {
@@ -45,7 +44,7 @@ static tarn_status open_at(tarn_dataset *d, const tarn_loader_options *o,
     return TARN_OK;
 }
 
-/* Where a loader of the dataset begins in an epoch: a dataset may be the rest of one. */
+/* The position where the dataset begins in an epoch: it may itself be resumed. */
 static uint64_t origin_of(const tarn_dataset *d, uint64_t epoch)
 {
     tarn_order_info info = {0};
@@ -117,9 +116,8 @@ static void add_times(const tarn__engine *e, tarn_loader_stats *s)
     }
 }
 
-/* Ends the threads. In a child of who started them there are none, and what they were in
- * the middle of is left as it is. */
-static void stop(tarn_loader *l)
+/* Stops the threads. A forked child has none, and abandons the engine as it is. */
+static void stop_engine(tarn_loader *l)
 {
     if (l->engine && l->pid == getpid()) {
         add_times(l->engine, &l->stats);
@@ -131,24 +129,24 @@ static void stop(tarn_loader *l)
 void tarn_loader_close(tarn_loader *l)
 {
     if (!l) return;
-    stop(l);
+    stop_engine(l);
     tarn__epoch_release(l->epoch);
     tarn__setup_release(l->setup);
     free(l->skipped);
     free(l);
 }
 
-static tarn_status start(tarn_loader *l, tarn_error *err)
+static tarn_status start_engine(tarn_loader *l, tarn_error *err)
 {
     if (l->engine && l->pid == getpid()) return TARN_OK;
-    stop(l);
+    stop_engine(l);
     l->pid = getpid();
     if (!l->first_asked) l->first_asked = tarn__now();
     return tarn__engine_new(l->setup, tarn__epoch_use(l->epoch), l->number, &l->engine,
                             err);
 }
 
-/* --- Samples that cannot be used ---------------------------------------------------- */
+/* --- Skipped samples ---------------------------------------------------------------- */
 
 static void list_skipped(tarn_loader *l, const tarn__window *w, const tarn__fault *f)
 {
@@ -159,33 +157,34 @@ static void list_skipped(tarn_loader *l, const tarn__window *w, const tarn__faul
     l->skipped[l->n_skipped++] = (tarn_skipped){w->epoch->number, f->sample, f->error};
 }
 
-static tarn_status over_limit(const tarn_loader *l, const tarn__fault *f, tarn_error *err)
+static tarn_status fail_over_limit(const tarn_loader *l, const tarn__fault *f,
+                                   tarn_error *err)
 {
     if (!err) return f->error.code;
     *err = f->error;
     tarn__error_set(err, f->error.code, f->error.path[0] ? f->error.path : NULL,
-                    f->error.offset, "after %llu skipped samples, which is the limit, %s",
+                    f->error.offset, "too many faulty samples (limit %llu): %s",
                     (unsigned long long)l->setup->o.error_limit, f->error.message);
     err->sys_errno = f->error.sys_errno;
     return f->error.code;
 }
 
-static tarn_status report(tarn_loader *l, const tarn__window *w, const tarn__fault *f,
-                          tarn_error *err)
+static tarn_status report_fault(tarn_loader *l, const tarn__window *w,
+                                const tarn__fault *f, tarn_error *err)
 {
     const tarn_loader_options *o = &l->setup->o;
     if (o->on_error == TARN_ON_ERROR_RAISE) {
         if (err) *err = f->error;
         return f->error.code;
     }
-    if (l->stats.skipped >= o->error_limit) return over_limit(l, f, err);
+    if (l->stats.skipped >= o->error_limit) return fail_over_limit(l, f, err);
     list_skipped(l, w, f);
     if (o->notice) o->notice(o->notice_context, &f->error);
     l->stats.skipped++;
     return TARN_OK;
 }
 
-/* The window fails from now on, with the reason of its first sample. */
+/* Every later call for this window fails, with the error of its first sample. */
 static void fail_empty(const tarn_loader *l, tarn__window *w, const tarn_error *first)
 {
     if (!w->error) w->error = malloc(sizeof *w->error);
@@ -193,7 +192,7 @@ static void fail_empty(const tarn_loader *l, tarn__window *w, const tarn_error *
     if (!w->error) return;
     tarn__error_set(w->error, TARN_ERR_FORMAT, first->path[0] ? first->path : NULL,
                     first->offset,
-                    "no sample of batch %llu of epoch %llu can be used; the first: %s",
+                    "no usable sample in batch %llu of epoch %llu; first error: %s",
                     (unsigned long long)l->number, (unsigned long long)l->epoch->number,
                     first->message);
 }
@@ -205,14 +204,14 @@ static tarn_status window_status(const tarn__window *w, tarn_error *err)
     return w->status;
 }
 
-/* Reports the samples that could not be used. */
+/* Reports the samples that could not be loaded. */
 static tarn_status check_window(tarn_loader *l, tarn__window *w, tarn_error *err)
 {
     TARN_TRY(window_status(w, err));
     if (!w->faults) return TARN_OK;
     tarn_error first = w->faults->error;
     for (tarn__fault *f; (f = w->faults);) {
-        TARN_TRY(report(l, w, f, err));
+        TARN_TRY(report_fault(l, w, f, err));
         w->faults = f->next;
         free(f);
     }
@@ -269,7 +268,7 @@ tarn_status tarn_loader_next(tarn_loader *l, unsigned milliseconds, tarn_batch *
     if (l->over) return TARN_END;
     l->failed = true;
     l->delivered = false;
-    TARN_TRY(start(l, err));
+    TARN_TRY(start_engine(l, err));
     uint64_t now = tarn__now(), deadline = 0;
     if (milliseconds != TARN_NO_TIMEOUT)
         deadline = now + (uint64_t)milliseconds * 1000000 + 1;
@@ -279,7 +278,7 @@ tarn_status tarn_loader_next(tarn_loader *l, unsigned milliseconds, tarn_batch *
     return status;
 }
 
-/* --- Where it is ------------------------------------------------------------------- */
+/* --- Position ---------------------------------------------------------------------- */
 
 tarn_status tarn_loader_set_epoch(tarn_loader *l, uint64_t epoch, tarn_error *err)
 {
@@ -289,7 +288,7 @@ tarn_status tarn_loader_set_epoch(tarn_loader *l, uint64_t epoch, tarn_error *er
     if (l->epoch->number == epoch && l->number == 0 && whole && !l->over && !l->failed)
         return TARN_OK;
     TARN_TRY(tarn__epoch_other(l->epoch, epoch, &other, err));
-    stop(l);
+    stop_engine(l);
     tarn__epoch_release(l->epoch);
     l->epoch = other;
     l->number = 0;
@@ -301,7 +300,7 @@ tarn_status tarn_loader_set_epoch(tarn_loader *l, uint64_t epoch, tarn_error *er
 void tarn_loader_back(tarn_loader *l)
 {
     if (!l || !l->delivered) return;
-    stop(l);
+    stop_engine(l);
     l->number--;
     l->delivered = false;
     l->failed = true;
@@ -336,7 +335,7 @@ tarn_status tarn_loader_state(tarn_loader *l, tarn_text *out, tarn_error *err)
     tarn_order_info info;
     tarn_order_info_get(l->epoch->order, &info, sizeof info);
     uint64_t used = tarn__epoch_used(l->epoch, l->number);
-    /* The same on all ranks, also on one that had no samples. */
+    /* The same position on all ranks, also on one that had no samples. */
     if (l->over) used = info.total;
     return tarn__state_text(l->epoch->set, l->epoch->order, used, out, err);
 }

@@ -1,14 +1,15 @@
-/* The loader from inside. A window is a run of positions of an epoch on its way to be a
- * batch, with all the memory for one; an engine is the threads that make windows ahead; a
- * setup is what never changes. The files:
+/* Internals of the loader. A window is a batch in the making: consecutive positions of an
+ * epoch, with all the memory a batch needs. An engine owns the threads that prepare
+ * windows ahead of the caller. A setup holds what is fixed when the loader is opened.
  *
- *   loader.c         opening, asking for batches, state, forks: the caller's side
- *   loader_setup.c   what becomes of each field
- *   loader_engine.c  threads: which piece of work is next
- *   loader_fetch.c   one window: its samples, keys, and bytes that stay bytes
- *   loader_decode.c  one field of one sample into the window
- *   loader_window.c  a window's memory, and how pieces become columns
- */
+ *   loader.c         the caller's side: open, next batch, state, forks
+ *   loader_setup.c   how each field is loaded
+ *   loader_engine.c  epochs, threads, and the choice of the next piece of work
+ *   loader_fetch.c   first stage of a window: samples, keys, raw bytes
+ *   loader_decode.c  decodes one field of one sample into the window
+ *   loader_window.c  memory of windows; builds columns from pieces
+ *
+ * The rules for threads, locks and memory orders are at the top of loader_engine.c. */
 #ifndef TARN_DATASET_LOADER_H
 #define TARN_DATASET_LOADER_H
 
@@ -23,10 +24,10 @@
 #include "codec/codec.h"
 #include "codec/pixels.h"
 
-/* --- What never changes ------------------------------------------------------------ */
+/* --- Setup ------------------------------------------------------------------------- */
 
-/* The type and shape of one sample's array. Never changes and is never freed before the
- * setup or the window that owns it. */
+/* Type and shape of one sample's array. Immutable, and lives as long as the setup or the
+ * window that owns it. */
 typedef struct tarn__shape {
     tarn_dtype dtype;
     unsigned ndim;
@@ -49,22 +50,23 @@ typedef enum tarn__load_way {
     TARN__LOAD_READ,  /* bytes, read for the whole window in one call */
     TARN__LOAD_VIEW,  /* a view for each sample */
     TARN__LOAD_STEPS, /* an image, decoded to the plan's shape */
-    TARN__LOAD_VALUE  /* decoded to whatever it is */
+    TARN__LOAD_VALUE  /* decoded; type and shape depend on the data */
 } tarn__load_way;
 
 enum { TARN__MAX_HINTS = 64 };
 
 typedef struct tarn__load_column {
     char *name;
-    uint32_t field; /* of the dataset; with views, number of the template */
+    uint32_t field; /* number of the dataset's field; with views, of the template */
     tarn__load_way way;
     tarn_load_as as;
-    char *codec; /* the name that says what it is: its own, or a payload's */
-    tarn__codec_class decoder; /* what that stands for */
+    char *codec; /* the name that selects the codec: the field's, or a payload's */
+    tarn__codec_class decoder; /* class of that codec */
     tarn__image_plan *plan;    /* STEPS */
 
-    /* What samples are expected to be: that of the plan, of numbers, or of the last
-     * window whose samples were all alike. Only speed depends on it. */
+    /* The expected shape of a sample: from the plan, from a number, or from the last
+     * window whose samples all had the same shape. It affects speed only. hints and
+     * n_hints are guarded by the engine's lock once threads run. */
     _Atomic(const tarn__shape *) hint;
     tarn__shape *hints[TARN__MAX_HINTS];
     unsigned n_hints;
@@ -72,21 +74,21 @@ typedef struct tarn__load_column {
 
 typedef struct tarn__load_setup {
     atomic_uint users;
-    tarn_loader_options o; /* without what is the caller's: lists, steps, decode */
+    tarn_loader_options o; /* without pointers to the caller's lists, steps, decode */
     tarn_decode_options decode;
     tarn_dataset *dataset;
     tarn__load_column *columns;
     size_t n_columns;
-    size_t batch; /* samples */
+    size_t batch; /* samples in a batch */
     size_t chunk; /* samples decoded by one thread at a time */
-    bool decodes; /* some column is decoded */
-    /* Bytes of fields that are decoded are read into the window first, many at a time: of
-     * data that is not in memory. */
+    bool decodes; /* at least one column is decoded */
+    /* Data that is not in memory: the bytes of fields to be decoded are first read into
+     * the window, many at a time. */
     bool staged;
     uint64_t seed;
 } tarn__load_setup;
 
-/* Whether options are within their limits. */
+/* Checks that the options are within their limits. */
 TARN_CHECKED tarn_status tarn__setup_check(const tarn_loader_options *o, tarn_error *err);
 
 TARN_CHECKED tarn_status tarn__setup_new(tarn_dataset *dataset,
@@ -94,45 +96,46 @@ TARN_CHECKED tarn_status tarn__setup_new(tarn_dataset *dataset,
                                          tarn__load_setup **out, tarn_error *err);
 void tarn__setup_release(tarn__load_setup *setup);
 
-/* Remembers what samples of a column look like. Needs the engine's lock. */
+/* Remembers the shape of a column's samples. The caller holds the engine's lock. */
 void tarn__setup_hint(tarn__load_column *column, const tarn__shape *shape);
 
-/* --- One epoch --------------------------------------------------------------------- */
+/* --- Epochs ------------------------------------------------------------------------ */
 
-/* Batches count from where the loader was resumed. With equal batches of unequal ranks,
- * batch i is then batch first + i of a loader that was not resumed, so that a run that
- * continues on as many ranks has the batches of one that was never interrupted. A state
- * in the middle of such a batch (of other ranks, or another batch size) has one more
- * batch first: rest, which shares out the positions up to the end of that batch. */
+/* Batches are counted from where the loader was resumed. With equal batches and ranks of
+ * unequal length, batch i is batch first + i of a loader that was not resumed. A run that
+ * resumes with the same number of ranks therefore gets the batches of an uninterrupted
+ * run. A state may be in the middle of such a batch, if it was saved with another number
+ * of ranks or another batch size. Then there is one extra batch at the start, rest: it
+ * divides the positions up to the end of that batch among the ranks. */
 typedef struct tarn__epoch {
     atomic_uint users;
-    tarn_dataset *set; /* without an order: what samples are read from */
+    tarn_dataset *set; /* the samples, without an order */
     tarn_order *order; /* in batches, for this rank */
     tarn_order *rest;  /* or NULL */
     uint64_t number;
-    uint64_t batches; /* of the whole epoch, for this rank */
-    uint64_t first;   /* of the batches of order that is left */
-    uint64_t left;    /* batches */
-    uint64_t n_rest;  /* samples of this rank in the batch of rest */
+    uint64_t batches; /* in the whole epoch, for this rank */
+    uint64_t first;   /* number, in order, of the first batch that is left */
+    uint64_t left;    /* number of batches left */
+    uint64_t n_rest;  /* samples of this rank in the extra batch */
 } tarn__epoch;
 
-/* Takes both over, whatever happens. origin is the position where the first batch begins
- * if the loader is not resumed. */
+/* Takes ownership of set and order, also on failure. origin is the position of the first
+ * batch of a loader that is not resumed. */
 TARN_CHECKED tarn_status tarn__epoch_new(tarn_dataset *set, tarn_order *order,
                                          uint64_t origin, tarn__epoch **out,
                                          tarn_error *err);
 tarn__epoch *tarn__epoch_use(tarn__epoch *epoch);
 
-/* Batch i of what is left: samples *out_from to *out_from + *out_count - 1 of the order
- * that is returned. */
+/* Batch i of those left: samples *out_from to *out_from + *out_count - 1 of the returned
+ * order. NULL if there is no such batch. */
 const tarn_order *tarn__epoch_batch(const tarn__epoch *epoch, uint64_t i,
                                     uint64_t *out_from, uint64_t *out_count);
 
-/* How many positions are used up on all ranks after i batches of what is left. */
+/* Number of positions used on all ranks after i of the batches left. */
 uint64_t tarn__epoch_used(const tarn__epoch *epoch, uint64_t i);
 void tarn__epoch_release(tarn__epoch *epoch);
 
-/* The same in another epoch, from its beginning. */
+/* The same dataset and order in another epoch, from its beginning. */
 TARN_CHECKED tarn_status tarn__epoch_other(const tarn__epoch *epoch, uint64_t number,
                                            tarn__epoch **out, tarn_error *err);
 
@@ -147,17 +150,17 @@ typedef struct tarn__piece {
 
 /* A column of a window. */
 typedef struct tarn__strip {
-    unsigned char *data; /* of an array, or bytes that were put together */
+    unsigned char *data; /* the array, or concatenated bytes */
     size_t capacity;
-    const tarn__shape *hint; /* piece i may lie at data + i * hint->bytes; or NULL */
+    const tarn__shape *hint; /* or NULL; piece i may be at data + i * hint->bytes */
     tarn__piece *pieces;
     uint64_t *offsets;
     tarn_array *arrays;
     tarn_view *views;
-    size_t first_read; /* READ, or staged: where its pieces are in the window's read */
+    size_t first_read; /* READ, or staged: index of its first piece in window.read */
 } tarn__strip;
 
-/* A sample that could not be had. */
+/* A sample that could not be loaded. */
 typedef struct tarn__fault {
     struct tarn__fault *next;
     size_t slot;
@@ -172,44 +175,44 @@ typedef enum tarn__window_stage {
 } tarn__window_stage;
 
 typedef struct tarn__window {
-    tarn_batch batch; /* the first member: what the caller holds */
+    tarn_batch batch; /* the caller's handle; must be the first member */
     struct tarn__pool *pool;
     struct tarn__window *next;
 
     tarn__epoch *epoch;
-    bool end;                /* no window, but the end of its epoch; has no memory */
-    tarn__epoch *following;  /* an end's: the next epoch, or NULL */
-    const tarn_order *order; /* one of its epoch's */
-    uint64_t from;           /* of this rank's samples in that order */
+    bool end;                /* marks the end of its epoch; has no samples or memory */
+    tarn__epoch *following;  /* with end: the next epoch, or NULL */
+    const tarn_order *order; /* order or rest of its epoch */
+    uint64_t from;           /* first of this rank's samples in that order */
     size_t count;
 
-    /* Guarded by the engine's lock. */
+    /* Guarded by the engine's lock until the stage is READY. */
     tarn__window_stage stage;
     size_t next_chunk, n_chunks, chunks_left;
-    tarn_status status; /* of a failure that is not a sample's fault */
+    tarn_status status; /* a failure that is not the fault of one sample */
     tarn_error *error;
-    tarn__fault *faults; /* by slot, ascending; those that were reported are gone */
+    tarn__fault *faults; /* ascending by slot; reported ones are removed */
 
     uint64_t *samples;
-    uint64_t *numbers;    /* room for as many, for a while */
+    uint64_t *numbers;    /* scratch memory of the same length */
     atomic_uchar *faulty; /* by slot */
     tarn__buf keys;
     uint64_t *key_offsets;
     tarn_dataset_batch read;
     struct tarn__want *wants;
-    struct tarn__item *announced; /* room for as many */
+    struct tarn__item *announced; /* scratch memory of the same length as wants */
     tarn__strip *strips;
     tarn__slab *slabs; /* one for each chunk, and one for the fetch */
     size_t n_slabs;
-    uint64_t bytes; /* stored bytes that were looked at */
+    uint64_t bytes; /* stored bytes that were read */
 } tarn__window;
 
-/* Windows that nobody uses. Lives until the last of its windows is released. */
+/* Unused windows. Lives until the last of its windows is released. */
 typedef struct tarn__pool {
     atomic_uint users; /* the engine, and each window that is not in the free list */
     tarn__load_setup *setup;
-    pid_t pid;
-    pthread_mutex_t lock;
+    pid_t pid;            /* process that made it */
+    pthread_mutex_t lock; /* guards free, n_free, and next of free windows */
     tarn__window *free;
     size_t n_free, keep;
 } tarn__pool;
@@ -218,41 +221,43 @@ TARN_CHECKED tarn_status tarn__pool_new(tarn__load_setup *setup, size_t keep,
                                         tarn__pool **out, tarn_error *err);
 void tarn__pool_release(tarn__pool *pool);
 
-/* A window with no memory for samples but room for their numbers; end ones have none. */
+/* A window from the free list, or a new one. Its memory for pixels and bytes grows on
+ * use. A window with end has no memory. */
 TARN_CHECKED tarn_status tarn__window_take(tarn__pool *pool, bool end, tarn__window **out,
                                            tarn_error *err);
 void tarn__window_release(tarn__window *window);
 
-/* Gets a strip ready for the pieces of count samples. */
+/* Prepares a strip for the pieces of count samples. */
 TARN_CHECKED tarn_status tarn__strip_begin(const tarn__load_setup *setup, size_t column,
                                            tarn__strip *strip, size_t count,
                                            tarn_error *err);
 
-/* NULL if there is no memory. */
+/* NULL if out of memory. */
 tarn__shape *tarn__shape_copy(tarn__slab *slab, const tarn__shape *shape);
 
-/* Makes the batch's columns out of the pieces. Samples that are faulty are left out, or
- * replaced, as the options say. */
+/* Builds the batch's columns from the pieces. Faulty samples are left out or replaced, as
+ * the options say. */
 TARN_CHECKED tarn_status tarn__window_seal(tarn__window *window, tarn_error *err);
 
-/* Marks a sample as faulty. Any thread may. */
+/* Marks a sample as faulty. Any thread may call it; lock is the engine's, and the caller
+ * does not hold it. */
 void tarn__window_fault(tarn__window *window, pthread_mutex_t *lock, size_t slot,
                         const tarn_error *error);
 
 /* --- Work -------------------------------------------------------------------------- */
 
-/* What one thread needs for itself. */
+/* Memory that belongs to one thread. */
 typedef struct tarn__worker {
     struct tarn__engine *engine;
     tarn_image_decoder *image;
-    tarn_bytes plain; /* of a compressed field */
+    tarn_bytes plain; /* a decompressed field */
     tarn_text key;
-    uint32_t *fields;                 /* that were chosen for a sample, with views */
+    uint32_t *fields;                 /* with views: fields chosen for a sample */
     atomic_ullong read, decode, idle; /* nanoseconds */
 } tarn__worker;
 
-/* Samples, keys, and the pieces of columns that are not decoded. Faults of samples are
- * marked; what fails here is nobody's fault. */
+/* Fills in samples, keys, and the pieces of columns that are not decoded. Samples that
+ * cannot be read are marked as faulty; an error is a failure of the whole window. */
 TARN_CHECKED tarn_status tarn__fetch(tarn__worker *worker, tarn__window *window,
                                      tarn_error *err);
 
@@ -260,54 +265,58 @@ TARN_CHECKED tarn_status tarn__fetch(tarn__worker *worker, tarn__window *window,
 TARN_CHECKED tarn_status tarn__decode_chunk(tarn__worker *worker, tarn__window *window,
                                             size_t chunk, tarn_error *err);
 
-/* One field of one sample, of the bytes given: into strip and slab. */
+/* Decodes the given bytes as one field of one sample, into the strip or the slab. */
 TARN_CHECKED tarn_status tarn__decode_piece(tarn__worker *worker, tarn__window *window,
                                             size_t slot, size_t column, uint32_t field,
                                             const unsigned char *data, size_t size,
                                             tarn__slab *slab, tarn_error *err);
 
+/* lock guards the members from first to error. The other members are set before threads
+ * start, except threads and n_threads, which only the caller uses. */
 typedef struct tarn__engine {
     tarn__load_setup *setup;
     tarn__pool *pool;
     pthread_mutex_t lock;
-    pthread_cond_t work;  /* for threads: there may be something to do */
-    pthread_cond_t ready; /* for the caller: a window got ready */
+    pthread_cond_t work;  /* wakes threads: there may be work */
+    pthread_cond_t ready; /* wakes the caller: a window is ready, or planning failed */
     atomic_bool stop;
 
-    /* Windows in order, the next one to be delivered first. */
+    /* Windows in the order of delivery. */
     tarn__window *first, *last;
     size_t n_windows, depth;
-    bool may_widen;        /* to more than depth, if windows are small */
-    uint64_t window_bytes; /* of the last window */
+    bool may_widen;        /* more than depth windows are allowed if they are small */
+    uint64_t window_bytes; /* size of the last finished window */
 
-    /* What is planned next. */
-    tarn__epoch *epoch; /* NULL: nothing more */
-    uint64_t number;    /* of its batches */
-    bool planning;
-    tarn_status status; /* of planning */
+    /* The batch to be planned next. */
+    tarn__epoch *epoch; /* NULL: no more batches */
+    uint64_t number;    /* of the batch in epoch */
+    bool planning;      /* a thread plans, perhaps without the lock */
+    tarn_status status; /* failure of planning */
     tarn_error error;
 
     tarn__worker *workers;
     pthread_t *threads;
-    unsigned n_workers; /* at least 1: the caller's, where there are no threads */
-    unsigned n_threads; /* that run */
+    unsigned n_workers; /* at least 1: without threads, the caller's */
+    unsigned n_threads; /* running threads */
 } tarn__engine;
 
-/* Takes epoch over, and continues in it with batch number. Starts threads. */
+/* Takes ownership of epoch, also on failure. Starts the threads, which continue with
+ * batch number of the epoch. */
 TARN_CHECKED tarn_status tarn__engine_new(tarn__load_setup *setup, tarn__epoch *epoch,
                                           uint64_t number, tarn__engine **out,
                                           tarn_error *err);
 void tarn__engine_free(tarn__engine *engine);
 
-/* The first window, once it is ready; or NULL where there will be none. *out_late: that
- * was not so within the deadline (in nanoseconds of tarn__now; 0: no deadline). */
+/* Waits until the first window is ready; *out is NULL if there are no more windows.
+ * *out_late is set if the deadline passed first (nanoseconds of tarn__now; 0: none). */
 TARN_CHECKED tarn_status tarn__engine_first(tarn__engine *engine, uint64_t deadline,
                                             tarn__window **out, bool *out_late,
                                             tarn_error *err);
 
-/* Takes the first window out, which is the caller's then. */
+/* Removes the first window from the list. The caller owns it from then on. */
 void tarn__engine_pop(tarn__engine *engine);
 
+/* Nanoseconds of the monotonic clock. */
 uint64_t tarn__now(void);
 
 #endif

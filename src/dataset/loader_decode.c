@@ -1,6 +1,5 @@
-/* One field of one sample: from bytes to a piece of a window. Numbers, npy and images,
- * which are most of what is trained on, are decoded without taking memory; everything
- * else goes through the table of codecs. */
+/* Decodes one field of one sample into a piece of a window. The common types (numbers,
+ * npy, images) are decoded without allocating memory; all others use the codec table. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +11,7 @@
 #include "dataset/order.h"
 #include "dataset/row_value.h"
 
-/* Where a piece is made. */
+/* The destination of a piece. */
 typedef struct place {
     tarn__worker *worker;
     tarn__strip *strip;
@@ -21,9 +20,10 @@ typedef struct place {
     tarn__slab *slab;
 } place;
 
-/* --- Putting pieces down ----------------------------------------------------------- */
+/* --- Storing pieces ---------------------------------------------------------------- */
 
-/* Room for an array: in its place in the column if it is as expected. */
+/* Makes room for an array: directly in the column if it has the expected shape, otherwise
+ * in the slab. */
 static tarn_status put_shape(const place *p, const tarn__shape *shape, tarn_error *err)
 {
     const tarn__shape *hint = p->strip->hint;
@@ -74,7 +74,7 @@ static tarn_status put_bytes(const place *p, const void *data, size_t size,
     return TARN_OK;
 }
 
-/* --- What bytes become ------------------------------------------------------------- */
+/* --- Named codecs ------------------------------------------------------------------ */
 
 static bool is_deep_png(const unsigned char *data, size_t size)
 {
@@ -84,8 +84,8 @@ static bool is_deep_png(const unsigned char *data, size_t size)
            data[DEPTH_AT] == 16;
 }
 
-/* [height, width] for one channel, otherwise [height, width, channels]: what the codec
- * makes of it. */
+/* The shape is that of the image codec: [height, width] for one channel, otherwise
+ * [height, width, channels]. */
 static tarn_status decode_image(const place *p, const unsigned char *data, size_t size,
                                 tarn_error *err)
 {
@@ -94,13 +94,14 @@ static tarn_status decode_image(const place *p, const unsigned char *data, size_
     TARN_TRY(tarn__image_head(p->worker->image, data, size, &info, err));
     unsigned channels = o->channels ? o->channels : info.channels;
     if (channels == 2 || channels > 4)
-        return tarn__fail(err, TARN_ERR_USAGE, "channels must be 0, 1, 3 or 4");
+        return tarn__fail(err, TARN_ERR_USAGE, "channels must be 0, 1, 3 or 4 (found %u)",
+                          channels);
     uint64_t lengths[] = {info.height, info.width, channels};
     uint64_t bytes = (uint64_t)info.height * info.width * channels;
     if ((uint64_t)info.height * info.width > o->max_pixels || bytes > o->max_size)
         return tarn__fail(err, TARN_ERR_LIMIT,
-                          "an image of %u x %u pixels, and the limit is %llu of them "
-                          "(max_pixels) and %llu bytes (max_size)",
+                          "image of %u x %u pixels is too large (limits: %llu pixels in "
+                          "max_pixels, %llu bytes in max_size)",
                           info.width, info.height, (unsigned long long)o->max_pixels,
                           (unsigned long long)o->max_size);
     tarn__shape shape = {{'|', 'u', 1}, channels == 1 ? 2 : 3, bytes, lengths};
@@ -127,8 +128,9 @@ static tarn_status put_value(const place *p, const tarn_value *v,
     }
 }
 
-/* Where name is not the column's, as may be in a mix, and in views, whose templates end
- * as the fields do, only the table knows. */
+/* The column's decoder is used if name is the column's, or with views, whose templates
+ * end like the fields they select. In a mix the name may differ between samples; then the
+ * codec table decides. */
 static tarn_status decode_named(const place *p, const tarn__load_column *c,
                                 const char *name, const unsigned char *data, size_t size,
                                 tarn_error *err)
@@ -149,7 +151,7 @@ static tarn_status decode_named(const place *p, const tarn__load_column *c,
     return status;
 }
 
-/* --- Forms that have no name ------------------------------------------------------- */
+/* --- Forms without a codec name ---------------------------------------------------- */
 
 static tarn_status decode_integer(const place *p, const unsigned char *data, size_t size,
                                   tarn_error *err)
@@ -164,22 +166,22 @@ static tarn_status decode_real(const place *p, const unsigned char *data, size_t
 {
     char text[64];
     if (size == 0 || size >= sizeof text || data[0] == 'n')
-        return tarn__fail(err, TARN_ERR_FORMAT, "a column with null, which is no number");
+        return tarn__fail(err, TARN_ERR_FORMAT, "the column is null, expected a number");
     memcpy(text, data, size);
     text[size] = '\0';
     double value = tarn__double_parse(text);
     return put_number(p, 'f', &value, err);
 }
 
-/* One number of any integer type as one of 64 bits. */
-static tarn_status widen(const place *p, const tarn_array *a, tarn_error *err)
+/* Stores one integer of any type as 64 bits. */
+static tarn_status put_integer(const place *p, const tarn_array *a, tarn_error *err)
 {
     int64_t value;
     if (tarn_array_count(a) == 1 && tarn__element_integer(a->dtype, a->data, &value))
         return put_number(p, 'i', &value, err);
     return tarn__fail(err, TARN_ERR_FORMAT,
-                      "an array that is not one integer of up to 63 bits, where one is "
-                      "to be loaded");
+                      "the array cannot be loaded as an integer (expected one integer "
+                      "of at most 63 bits)");
 }
 
 static tarn_status decode_row(const place *p, const tarn__load_column *c,
@@ -191,9 +193,9 @@ static tarn_status decode_row(const place *p, const tarn__load_column *c,
         tarn_array_init(&a, (void *)(uintptr_t)data, f->dtype, f->ndim, f->shape, err));
     if (tarn_array_bytes(&a) != size)
         return tarn__fail(err, TARN_ERR_FORMAT,
-                          "a row of %zu bytes where its type needs %llu", size,
+                          "the row has %zu bytes, its type needs %llu", size,
                           (unsigned long long)tarn_array_bytes(&a));
-    return c->as == TARN_LOAD_INTEGER ? widen(p, &a, err) : put_array(p, &a, err);
+    return c->as == TARN_LOAD_INTEGER ? put_integer(p, &a, err) : put_array(p, &a, err);
 }
 
 static tarn_status decode_form(const place *p, const tarn__load_column *c,
@@ -204,7 +206,7 @@ static tarn_status decode_form(const place *p, const tarn__load_column *c,
     if (f->form == TARN_FORM_ARRAY) return decode_row(p, c, f, data, size, err);
     if (c->as == TARN_LOAD_INTEGER && c->decoder == TARN__CODEC_NPY) {
         TARN_TRY(tarn__npy_find(data, size, &array, err));
-        return widen(p, &array, err);
+        return put_integer(p, &array, err);
     }
     if (c->as == TARN_LOAD_INTEGER || f->form == TARN_FORM_INTEGER)
         return decode_integer(p, data, size, err);
@@ -228,7 +230,8 @@ tarn_status tarn__decode_piece(tarn__worker *k, tarn__window *w, size_t slot,
         return decode_form(&p, c, &form, data, size, err);
     }
     *p.piece = (tarn__piece){t->data + slot * t->hint->bytes, t->hint->bytes, t->hint};
-    /* By position, so that a sample that comes twice is not changed in the same way. */
+    /* Random choices depend on the position, so that a sample that occurs twice is
+     * augmented differently each time. */
     tarn_image_draw draw = {s->seed, w->epoch->number,
                             tarn__order_position(w->order, w->from + slot)};
     return tarn__image_run(k->image, c->plan, data, size, draw, p.piece->data, err);

@@ -1,6 +1,51 @@
-/* The threads of a loader, and which piece of work comes next: fetch a window as long as
- * fewer than depth are on their way, otherwise decode a chunk of the oldest. One lock
- * guards the list of windows; it is taken once for a window and once for a chunk. */
+/* The threads of a loader, and the choice of the next piece of work: fetch a window while
+ * fewer than depth are in the list, otherwise decode a chunk of the oldest window.
+ *
+ * Locks, in the order in which they are taken:
+ *   engine->lock  guards the list of windows (first, last, n_windows, next), the plan
+ *                 (epoch, number, planning, status, error), window_bytes, the hints of
+ *                 the columns (hints, n_hints), and in each window that is not ready:
+ *                 stage, next_chunk, chunks_left, status, error, faults, and bytes while
+ *                 it decodes. A thread takes it a few times for each window and chunk,
+ *                 and for each faulty sample, but never for a good sample.
+ *   pool->lock    guards the free list of windows. plan_window takes it while it holds
+ *                 engine->lock. Releasing a batch takes it alone, on any thread.
+ * No code that holds pool->lock takes another lock. Fetching, decoding, building columns
+ * and opening an epoch run without either lock. Releasing an epoch after planning failed
+ * may close files under engine->lock; nothing below a dataset calls back into an engine.
+ *
+ * One thread at a time plans. plan_end releases the lock while it opens the next epoch;
+ * planning keeps the others out meanwhile, and only the planner changes engine->epoch, so
+ * it may read it without the lock.
+ *
+ * Each stage gives a window to one owner, and each change of stage happens under the
+ * lock, which makes the earlier writes visible to the next owner:
+ *   FETCHING  the thread that planned it.
+ *   DECODING  each chunk belongs to the thread that took its number; chunks share no slot
+ *             and no slab. The thread that lowers chunks_left to 0 sees all other chunks
+ *             and owns the window in finish_window, so it reads status and faults there
+ *             without the lock.
+ *   READY     the caller. While the window is in the list, threads use only its stage
+ *             and next, under the lock.
+ *
+ * Atomic variables, and why their memory orders are enough:
+ *   stop      is set once, under the lock, before threads are woken. run_thread reads it
+ *             under the lock, so it cannot miss it before it waits. finish_window and
+ *             tarn__decode_chunk read it without the lock and relaxed, because it
+ *             publishes no data. A window with a chunk that was cut short is never
+ *             sealed: the chunk's thread saw stop set and took the lock later, so by
+ *             coherence the thread that finishes the window sees it set as well.
+ *   hint      is stored with release and loaded with acquire, because it points to a
+ *             shape written just before. tarn__setup_hint may load it relaxed: all stores
+ *             are made before threads start or under the lock, which it holds.
+ *   faulty    is stored relaxed: a slot has one owner at a time, see above.
+ *   read, decode, idle  are added to relaxed: they are statistics and order nothing.
+ *   users (setup, epoch, pool)  use the default, sequentially consistent. The last
+ *             release needs acquire and release, so that it frees what others have
+ *             finished with; they are rare, so nothing weaker is worth the trouble.
+ *
+ * After a fork the child has no threads and the locks may be held, so the child uses
+ * neither the engine (loader.c) nor the lock of its pool (tarn__window_release). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +59,8 @@
 #define SECOND UINT64_C(1000000000)
 
 enum {
-    SMALL_BYTES = 4 << 20, /* of windows that are more than depth */
-    SAMPLE_BYTES = 128     /* what a window keeps for a sample besides its bytes */
+    SMALL_BYTES = 4 << 20, /* limit for all windows if there are more than depth */
+    SAMPLE_BYTES = 128     /* memory of a window per sample, besides its bytes */
 };
 
 uint64_t tarn__now(void)
@@ -32,13 +77,14 @@ static void add_time(atomic_ullong *sum, uint64_t since)
 
 /* --- Epochs ------------------------------------------------------------------------ */
 
-static bool spreads(const tarn_order *order)
+/* Whether batches are made equal although ranks have different lengths. */
+static bool has_equal_batches(const tarn_order *order)
 {
     const tarn_order_options *o = tarn__order_options(order);
     return o->equal_batches && !o->drop_last && o->uneven == TARN_UNEVEN_KEEP;
 }
 
-/* The first batch before which all positions up to start are used. */
+/* The first batch that begins at or after position start. */
 static uint64_t batch_after(const tarn_order *all, uint64_t batches, uint64_t start)
 {
     uint64_t low = 0, high = batches;
@@ -52,7 +98,7 @@ static uint64_t batch_after(const tarn_order *all, uint64_t batches, uint64_t st
     return low;
 }
 
-/* Continues with the batches of all, which it takes over. */
+/* Continues with the batches of all, from position start. Takes ownership of all. */
 static void continue_with(tarn__epoch *e, tarn_order *all, uint64_t start)
 {
     const tarn_order_options *o = tarn__order_options(all);
@@ -69,7 +115,7 @@ static void continue_with(tarn__epoch *e, tarn_order *all, uint64_t start)
     e->order = all;
 }
 
-/* Batches of the whole epoch, also if it began in the middle. */
+/* Counts the batches of the whole epoch, also if the order starts in the middle of it. */
 static tarn_status count_batches(tarn__epoch *e, const tarn_order_info *info,
                                  tarn_error *err)
 {
@@ -91,7 +137,7 @@ static tarn_status begin_epoch(tarn__epoch *e, uint64_t origin, tarn_error *err)
     tarn_order_info_get(e->order, &info, sizeof info);
     e->number = info.epoch;
     TARN_TRY(count_batches(e, &info, err));
-    if (info.start <= origin || !spreads(e->order)) return TARN_OK;
+    if (info.start <= origin || !has_equal_batches(e->order)) return TARN_OK;
     TARN_TRY(tarn__order_at_epoch(e->order, info.epoch, origin, &all, err));
     continue_with(e, all, info.start);
     return TARN_OK;
@@ -163,8 +209,9 @@ tarn_status tarn__epoch_other(const tarn__epoch *e, uint64_t number, tarn__epoch
     return status;
 }
 
-/* Small windows are made faster than a thread wakes up: as many more are on their way as
- * stay in the processor's cache. Decoded ones are never so small. With the lock. */
+/* Making a small window takes less time than waking a thread, so more than depth are
+ * allowed while all of them fit in the processor's cache. Decoded windows are larger than
+ * that. The caller holds the lock. */
 static bool has_room(const tarn__engine *e)
 {
     if (e->n_windows < e->depth) return true;
@@ -174,7 +221,9 @@ static bool has_room(const tarn__engine *e)
 
 /* --- Planning ---------------------------------------------------------------------- */
 
-static void append(tarn__engine *e, tarn__window *w)
+/* Planning functions are called with the lock held, and return with it held. */
+
+static void append_window(tarn__engine *e, tarn__window *w)
 {
     if (e->last)
         e->last->next = w;
@@ -193,8 +242,8 @@ static void plan_failed(tarn__engine *e, tarn_status status, const tarn_error *e
     pthread_cond_broadcast(&e->ready);
 }
 
-/* Behind the last window of an epoch. Making the next order may take long, so the lock is
- * open meanwhile. */
+/* After the last window of an epoch: appends its end and opens the next epoch. Making the
+ * next order may take long, so the lock is released meanwhile. */
 static void plan_end(tarn__engine *e)
 {
     tarn__window *w = NULL;
@@ -215,14 +264,14 @@ static void plan_end(tarn__engine *e)
     w->epoch = e->epoch;
     w->following = next ? tarn__epoch_use(next) : NULL;
     w->stage = TARN__WINDOW_READY;
-    append(e, w);
+    append_window(e, w);
     pthread_cond_broadcast(&e->ready);
     e->epoch = next;
     e->number = 0;
 }
 
-/* A new window, with its samples still to be fetched, or NULL. */
-static tarn__window *plan(tarn__engine *e)
+/* A new window to be fetched, or NULL. */
+static tarn__window *plan_window(tarn__engine *e)
 {
     tarn__window *w = NULL;
     tarn_error why;
@@ -236,7 +285,7 @@ static tarn__window *plan(tarn__engine *e)
     }
     e->planning = false;
     if (!w || !(w->order = tarn__epoch_batch(e->epoch, e->number, &w->from, &count)))
-        return NULL; /* there is such a batch: the number is below left */
+        return NULL; /* no room, or the end. The batch exists: number is below left. */
     e->number++;
     w->epoch = tarn__epoch_use(e->epoch);
     w->count = (size_t)count;
@@ -244,7 +293,7 @@ static tarn__window *plan(tarn__engine *e)
     w->n_chunks = (w->count + e->setup->chunk - 1) / e->setup->chunk;
     w->chunks_left = w->n_chunks;
     w->next_chunk = 0;
-    append(e, w);
+    append_window(e, w);
     return w;
 }
 
@@ -262,14 +311,14 @@ static void window_failed(tarn__engine *e, tarn__window *w, tarn_status status,
     pthread_mutex_unlock(&e->lock);
 }
 
-/* Remembers what a window takes. With the lock. */
+/* Remembers the memory of a window. The caller holds the lock. */
 static void remember_size(tarn__engine *e, const tarn__window *w)
 {
     if (w->count == 0) return;
     e->window_bytes = w->bytes + w->keys.size + w->count * SAMPLE_BYTES;
 }
 
-/* With the lock. */
+/* The caller holds the lock. */
 static void remember_shapes(tarn__engine *e, const tarn__window *w)
 {
     for (size_t i = 0; i < e->setup->n_columns; i++) {
@@ -279,11 +328,11 @@ static void remember_shapes(tarn__engine *e, const tarn__window *w)
     }
 }
 
-static void finish(tarn__worker *k, tarn__window *w)
+static void finish_window(tarn__worker *k, tarn__window *w)
 {
     tarn__engine *e = k->engine;
     tarn_error why;
-    /* Whoever stops leaves samples out. */
+    /* Threads that stop leave samples undecoded; such a window is never delivered. */
     bool whole = !atomic_load_explicit(&e->stop, memory_order_relaxed);
     if (whole && w->status == TARN_OK) {
         tarn_status status = tarn__window_seal(w, &why);
@@ -306,7 +355,7 @@ static void run_fetch(tarn__worker *k, tarn__window *w)
     if (status != TARN_OK) window_failed(e, w, status, &why);
     add_time(&k->read, since);
     if (status != TARN_OK || !e->setup->decodes || w->n_chunks == 0) {
-        finish(k, w);
+        finish_window(k, w);
         return;
     }
     pthread_mutex_lock(&e->lock);
@@ -326,11 +375,11 @@ static void run_chunk(tarn__worker *k, tarn__window *w, size_t chunk)
     pthread_mutex_lock(&e->lock);
     bool last = --w->chunks_left == 0;
     pthread_mutex_unlock(&e->lock);
-    if (last) finish(k, w);
+    if (last) finish_window(k, w);
 }
 
-/* The oldest window with a chunk that nobody has. With the lock. */
-static tarn__window *find_chunk(tarn__engine *e, size_t *out)
+/* Takes the next chunk of the oldest window that has one. The caller holds the lock. */
+static tarn__window *take_chunk(tarn__engine *e, size_t *out)
 {
     for (tarn__window *w = e->first; w; w = w->next)
         if (w->stage == TARN__WINDOW_DECODING && w->next_chunk < w->n_chunks) {
@@ -340,16 +389,17 @@ static tarn__window *find_chunk(tarn__engine *e, size_t *out)
     return NULL;
 }
 
-/* Does one piece of work; false if there is none. Called and left with the lock. */
+/* Does one piece of work; false if there is none. The lock is held before and after, but
+ * not during the work. */
 static bool work_once(tarn__worker *k)
 {
     tarn__engine *e = k->engine;
     size_t chunk;
     tarn__window *w = NULL;
-    if (e->epoch && !e->planning && has_room(e) && (w = plan(e))) {
+    if (e->epoch && !e->planning && has_room(e) && (w = plan_window(e))) {
         pthread_mutex_unlock(&e->lock);
         run_fetch(k, w);
-    } else if ((w = find_chunk(e, &chunk))) {
+    } else if ((w = take_chunk(e, &chunk))) {
         pthread_mutex_unlock(&e->lock);
         run_chunk(k, w, chunk);
     }
@@ -363,7 +413,7 @@ static void *run_thread(void *context)
     tarn__engine *e = k->engine;
     pthread_mutex_lock(&e->lock);
     while (!atomic_load_explicit(&e->stop, memory_order_relaxed)) {
-        /* Looking for work may have opened the lock: to stop must not be missed. */
+        /* plan_end may have released the lock: check again before waiting. */
         if (work_once(k) || atomic_load_explicit(&e->stop, memory_order_relaxed))
             continue;
         uint64_t since = tarn__now();
@@ -437,7 +487,7 @@ void tarn__engine_pop(tarn__engine *e)
     pthread_mutex_unlock(&e->lock);
 }
 
-/* --- Beginning and end ------------------------------------------------------------- */
+/* --- Start and stop ---------------------------------------------------------------- */
 
 static tarn_status worker_init(tarn__worker *k, tarn__engine *e, tarn_error *err)
 {
@@ -477,7 +527,7 @@ static void init_locks(tarn__engine *e)
     pthread_condattr_destroy(&attr);
 }
 
-static tarn_status start(tarn__engine *e, tarn_error *err)
+static tarn_status start_threads(tarn__engine *e, tarn_error *err)
 {
     unsigned threads = e->setup->o.threads, count = threads ? threads : 1;
     TARN_TRY(
@@ -514,7 +564,7 @@ tarn_status tarn__engine_new(tarn__load_setup *setup, tarn__epoch *epoch, uint64
     e->number = number;
     e->depth = depth_for(setup);
     e->may_widen = setup->o.prefetch == 0 && setup->o.threads > 0 && !setup->decodes;
-    tarn_status status = start(e, err);
+    tarn_status status = start_threads(e, err);
     if (status == TARN_OK)
         *out = e;
     else

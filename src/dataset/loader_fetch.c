@@ -1,7 +1,6 @@
-/* A window's first stage, done by one thread: which samples it has, their keys, and the
- * bytes of the columns that are not decoded (of all of them, if staged). Reads are one
- * call for the window; only when that fails is each sample looked at by itself, to find
- * out whose fault it is. */
+/* The first stage of a window, done by one thread: its samples, their keys, and the bytes
+ * of the columns that are not decoded (of all columns, if staged). One call reads the
+ * whole window. If it fails, each sample is read separately to find the damaged ones. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,16 +8,17 @@
 #include "dataset/dataset.h"
 #include "dataset/loader.h"
 
-/* Whether a failure may be a sample's own. */
+/* Whether a failure may be the fault of one sample. */
 static bool is_fault(tarn_status status)
 {
     return status != TARN_ERR_MEMORY && status != TARN_ERR_USAGE &&
            status != TARN_ERR_CANCELLED;
 }
 
-/* "sample 17 (n017), field jpg: ..." with the place of the field, if it has none yet. */
-static void explain(tarn__worker *k, tarn__window *w, size_t slot, uint32_t field,
-                    tarn_error *err)
+/* Makes the message "sample 17 (n017), field jpg: ...", and adds the field's path and
+ * offset if the error has none. */
+static void name_sample(tarn__worker *k, tarn__window *w, size_t slot, uint32_t field,
+                        tarn_error *err)
 {
     tarn_dataset *d = w->epoch->set;
     char text[TARN_ERROR_MESSAGE_MAX], shown[200] = "?";
@@ -38,23 +38,24 @@ static void explain(tarn__worker *k, tarn__window *w, size_t slot, uint32_t fiel
     err->sys_errno = named.sys_errno;
 }
 
-/* What comes of a field's status: a fault of the sample is noted, and is no failure. */
-static tarn_status blame(tarn__worker *k, tarn__window *w, size_t slot, uint32_t field,
-                         tarn_status status, tarn_error *why, tarn_error *err)
+/* Marks the sample as faulty if the status is its fault; returns all other failures. */
+static tarn_status note_fault(tarn__worker *k, tarn__window *w, size_t slot,
+                              uint32_t field, tarn_status status, tarn_error *why,
+                              tarn_error *err)
 {
     if (status == TARN_OK) return TARN_OK;
     if (!is_fault(status)) {
         *err = *why;
         return status;
     }
-    explain(k, w, slot, field, why);
+    name_sample(k, w, slot, field, why);
     tarn__window_fault(w, &k->engine->lock, slot, why);
     return TARN_OK;
 }
 
 /* --- Keys -------------------------------------------------------------------------- */
 
-/* A key that cannot be had is its sample's fault; its place is left empty. */
+/* A sample whose key cannot be read is faulty, and its key is left empty. */
 static tarn_status add_keys(tarn__worker *k, tarn__window *w, tarn_error *err)
 {
     tarn_dataset *d = w->epoch->set;
@@ -152,7 +153,7 @@ static tarn_status read_each(tarn__worker *k, tarn__window *w, tarn_error *err)
             if (!is_read(s, &s->columns[c])) continue;
             tarn_status status = field_of(k, w, i, &s->columns[c], &field, &why);
             if (status == TARN_OK) status = read_one(k, w, i, c, field, &why);
-            TARN_TRY(blame(k, w, i, field, status, &why, err));
+            TARN_TRY(note_fault(k, w, i, field, status, &why, err));
         }
     return TARN_OK;
 }
@@ -173,9 +174,9 @@ static tarn_status read_all(tarn__worker *k, tarn__window *w, tarn_error *err)
     return read_each(k, w, err);
 }
 
-/* What will be decoded or given out where it lies is announced, if a look at a few pieces
- * says that it is not in memory: then the disk works on all of it at once. */
-static tarn_status announce(tarn__worker *k, tarn__window *w, tarn_error *err)
+/* Announces the data that will be decoded or viewed in place, if a check of a few pieces
+ * shows that it is not in memory. The disk then reads all of it at once. */
+static tarn_status announce_window(tarn__worker *k, tarn__window *w, tarn_error *err)
 {
     const tarn__load_setup *s = k->engine->setup;
     size_t n = 0;
@@ -209,7 +210,7 @@ static tarn_status view_column(tarn__worker *k, tarn__window *w, size_t column,
         if (status == TARN_OK)
             status = tarn_dataset_get(w->epoch->set, w->samples[i], field, view, &why);
         w->bytes += view->size;
-        TARN_TRY(blame(k, w, i, field, status, &why, err));
+        TARN_TRY(note_fault(k, w, i, field, status, &why, err));
     }
     return TARN_OK;
 }
@@ -220,7 +221,7 @@ tarn_status tarn__fetch(tarn__worker *k, tarn__window *w, tarn_error *err)
     TARN_TRY(tarn_order_fill(w->order, w->from, w->count, w->samples, err));
     for (size_t c = 0; c < s->n_columns; c++)
         TARN_TRY(tarn__strip_begin(s, c, &w->strips[c], w->count, err));
-    TARN_TRY(announce(k, w, err));
+    TARN_TRY(announce_window(k, w, err));
     TARN_TRY(add_keys(k, w, err));
     TARN_TRY(read_all(k, w, err));
     for (size_t c = 0; c < s->n_columns; c++)
@@ -262,7 +263,7 @@ static tarn_status decode_sample(tarn__worker *k, tarn__window *w, size_t slot,
         tarn_error why;
         if (way != TARN__LOAD_STEPS && way != TARN__LOAD_VALUE) continue;
         tarn_status status = decode_field(k, w, slot, c, slab, &field, bytes, &why);
-        if (status != TARN_OK) return blame(k, w, slot, field, status, &why, err);
+        if (status != TARN_OK) return note_fault(k, w, slot, field, status, &why, err);
     }
     return TARN_OK;
 }

@@ -1,5 +1,5 @@
-/* What becomes of each field: decided when a loader is opened, from the fields' names and
- * the options. */
+/* Decides how each field is loaded, when a loader is opened, from the names of the fields
+ * and the options. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,7 +32,7 @@ static bool add_hint(tarn__load_column *c, tarn__shape *shape)
     return true;
 }
 
-/* Earlier hints stay: windows point to them. */
+/* Earlier hints are kept, because windows point to them. */
 void tarn__setup_hint(tarn__load_column *c, const tarn__shape *shape)
 {
     const tarn__shape *now = atomic_load_explicit(&c->hint, memory_order_relaxed);
@@ -70,14 +70,15 @@ static tarn_status hint_integer(tarn__load_column *c, tarn_error *err)
 
 /* --- Columns ----------------------------------------------------------------------- */
 
-/* The name that says what the bytes of a column are: its own, or one that a pack has for
- * its payloads. *by_name: it does, at least for the first sample. */
+/* Sets the name that selects the codec of a column: the field's own, or the codec that an
+ * IAC file names for its payloads. *by_name is set if the name decides, at least for the
+ * first sample. */
 static tarn_status name_codec(const tarn__load_setup *s, tarn__load_column *c,
                               bool *by_name, tarn_error *err)
 {
     tarn_field_form form = {.form = TARN_FORM_NAMED};
     tarn_dataset *d = s->dataset;
-    /* The first sample of a mix may lack it. */
+    /* The first sample of a mix may not have the field. */
     if (!s->o.views && d->count &&
         tarn_dataset_form(d, 0, c->field, &form, NULL) != TARN_OK)
         form.form = TARN_FORM_NAMED;
@@ -103,7 +104,7 @@ static tarn_status set_way(tarn__load_column *c, const tarn_image_steps *steps,
     return hint_plan(c, steps, err);
 }
 
-/* Without a list the columns are all fields, or all templates, in order. */
+/* Without a list of fields, the columns are all fields, or all templates, in order. */
 static tarn_status find_field(const tarn__load_setup *s, tarn__load_column *c,
                               tarn_error *err)
 {
@@ -115,14 +116,15 @@ static tarn_status find_field(const tarn__load_setup *s, tarn__load_column *c,
             c->field = i;
             return TARN_OK;
         }
-    return tarn__fail(err, TARN_ERR_NO_FIELD, "no template %s in the views", c->name);
+    return tarn__fail(err, TARN_ERR_NO_FIELD, "the views have no template %s", c->name);
 }
 
 static tarn_status set_column(tarn__load_setup *s, tarn__load_column *c,
                               const tarn_load_field *f, tarn_error *err)
 {
     if ((unsigned)f->as > TARN_LOAD_INTEGER)
-        return tarn__fail(err, TARN_ERR_USAGE, "no way %d to load a field", (int)f->as);
+        return tarn__fail(err, TARN_ERR_USAGE, "unknown way to load a field: %d",
+                          (int)f->as);
     if (!(c->name = strdup(f->field))) return tarn__fail_memory(err);
     TARN_TRY(find_field(s, c, err));
     c->as = f->as;
@@ -131,7 +133,7 @@ static tarn_status set_column(tarn__load_setup *s, tarn__load_column *c,
     c->decoder = tarn__codec_class_of(c->codec);
     if (f->image && (c->decoder != TARN__CODEC_IMAGE || f->as != TARN_LOAD_AUTO))
         return tarn__fail(err, TARN_ERR_USAGE,
-                          "steps for field %s, which is no image that is decoded here",
+                          "image steps for field %s, which is not decoded as an image",
                           c->name);
     TARN_TRY(set_way(c, f->image ? f->image : s->o.image, by_name, err));
     s->decodes |= c->way == TARN__LOAD_VALUE || c->way == TARN__LOAD_STEPS;
@@ -146,7 +148,9 @@ static tarn_status set_columns(tarn__load_setup *s, tarn_error *err)
         for (count = 0; tarn__views_template(o->views, count);)
             count++;
     if ((count == 0 && !o->fields) || count > TARN_MAX_DATASET_FIELDS)
-        return tarn__fail(err, TARN_ERR_USAGE, "%zu fields to load", count);
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "cannot load %zu fields (expected 1 to %u)", count,
+                          (unsigned)TARN_MAX_DATASET_FIELDS);
     s->columns = calloc(count + 1, sizeof *s->columns);
     if (!s->columns) return tarn__fail_memory(err);
     for (; s->n_columns < count; s->n_columns++) {
@@ -164,22 +168,23 @@ static tarn_status set_columns(tarn__load_setup *s, tarn_error *err)
     return TARN_OK;
 }
 
-/* --- The whole --------------------------------------------------------------------- */
+/* --- Setup ------------------------------------------------------------------------- */
 
 tarn_status tarn__setup_check(const tarn_loader_options *o, tarn_error *err)
 {
     if (o->batch == 0 || o->batch > TARN_MAX_LOADER_BATCH)
-        return tarn__fail(err, TARN_ERR_USAGE, "batches of %llu samples, of 1 to %u",
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "batch size %llu is out of range (1 to %u)",
                           (unsigned long long)o->batch, TARN_MAX_LOADER_BATCH);
     if (o->threads > TARN_MAX_LOADER_THREADS || o->prefetch > TARN_MAX_LOADER_AHEAD)
         return tarn__fail(
-            err, TARN_ERR_USAGE, "%u threads and %u batches ahead, of at most %u and %u",
+            err, TARN_ERR_USAGE,
+            "%u threads and %u batches of prefetch exceed the limits of %u and %u",
             o->threads, o->prefetch, TARN_MAX_LOADER_THREADS, TARN_MAX_LOADER_AHEAD);
     if ((unsigned)o->on_error > TARN_ON_ERROR_REPLACE)
-        return tarn__fail(err, TARN_ERR_USAGE, "no way %d to take errors",
-                          (int)o->on_error);
+        return tarn__fail(err, TARN_ERR_USAGE, "unknown on_error: %d", (int)o->on_error);
     if (!o->alloc != !o->free)
-        return tarn__fail(err, TARN_ERR_USAGE, "alloc without free, or free without");
+        return tarn__fail(err, TARN_ERR_USAGE, "alloc and free must be set together");
     return TARN_OK;
 }
 
@@ -205,7 +210,7 @@ tarn_status tarn__setup_new(tarn_dataset *dataset, const tarn_loader_options *o,
     s->decode = (tarn_decode_options)TARN_DECODE_OPTIONS_INIT;
     tarn_status status = tarn__options_take(&s->decode, sizeof s->decode, o->decode, err);
     if (status == TARN_OK) status = set_columns(s, err);
-    /* The caller's lists are not looked at again. */
+    /* The caller's lists may be freed after this call. */
     s->o.decode = NULL;
     s->o.fields = NULL;
     s->o.image = NULL;

@@ -1,4 +1,9 @@
-/* A window's memory, and how the pieces of its samples become the columns of a batch. */
+/* The memory of windows, and how the pieces of samples become the columns of a batch.
+ *
+ * pool->lock guards the free list only (free, n_free, and next of the windows in it). It
+ * is taken alone, or under the engine's lock, and no lock is taken while it is held. The
+ * rules for windows outside the list, and the reasons for the memory orders used here,
+ * are at the top of loader_engine.c. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -137,7 +142,7 @@ tarn_status tarn__window_take(tarn__pool *p, bool end, tarn__window **out,
     return TARN_OK;
 }
 
-/* Back to how it was taken, with all its memory. */
+/* Empties a window but keeps its memory. */
 static void clean_window(tarn__window *w)
 {
     const tarn__load_setup *s = w->pool->setup;
@@ -166,8 +171,7 @@ void tarn__window_release(tarn__window *w)
     if (!w) return;
     tarn__pool *p = w->pool;
     clean_window(w);
-    /* In a child of the process that made it, the lock may be held by a thread that is
-     * not there. */
+    /* In a forked child the lock may be held by a thread that does not exist there. */
     bool keep = false;
     if (p->pid == getpid()) {
         pthread_mutex_lock(&p->lock);
@@ -195,7 +199,7 @@ void tarn_batch_release(tarn_batch *batch)
 
 /* --- Memory ------------------------------------------------------------------------ */
 
-/* Room for size bytes in a strip; what was there is lost. */
+/* Makes room for size bytes in a strip. Earlier contents are lost. */
 static tarn_status strip_room(const tarn__load_setup *s, tarn__strip *t, uint64_t size,
                               tarn_error *err)
 {
@@ -258,7 +262,8 @@ void tarn__window_fault(tarn__window *w, pthread_mutex_t *lock, size_t slot,
 
 /* --- Columns ----------------------------------------------------------------------- */
 
-/* All arrays of one shape; *out_bytes: none is an array. */
+/* The shape, if all pieces are arrays of one shape; otherwise NULL. *out_bytes is set if
+ * none is an array. */
 static const tarn__shape *common_shape(const tarn__piece *pieces, size_t count,
                                        bool *out_bytes)
 {
@@ -273,7 +278,7 @@ static const tarn__shape *common_shape(const tarn__piece *pieces, size_t count,
     return same ? shape : NULL;
 }
 
-/* Pieces may lie in place already. */
+/* Pieces decoded to the hinted shape are already in place. */
 static tarn_status make_array(const tarn__load_setup *s, tarn__strip *t, size_t count,
                               const tarn__shape *shape, tarn_column *c, tarn_error *err)
 {
@@ -313,7 +318,7 @@ static tarn_status make_arrays(tarn__strip *t, size_t count, size_t batch, tarn_
     return TARN_OK;
 }
 
-/* Bytes that were read in one call stand one behind the other and stay where they are. */
+/* Bytes that were read in one call are already consecutive and are not copied. */
 static tarn_status make_bytes(const tarn__load_setup *s, tarn__strip *t, size_t count,
                               tarn_column *c, tarn_error *err)
 {
@@ -361,7 +366,7 @@ static tarn_status make_column(tarn__window *w, size_t number, tarn_error *err)
     return make_arrays(t, w->count, s->batch, c, err);
 }
 
-static void describe(tarn__window *w)
+static void fill_batch(tarn__window *w)
 {
     const tarn__load_setup *s = w->pool->setup;
     w->batch.count = w->count;
@@ -374,15 +379,16 @@ static void describe(tarn__window *w)
 
 /* --- Holes -------------------------------------------------------------------------- */
 
-/* Which slot comes in the place of each: itself, or for a hole the next usable one, from
- * the beginning again after the last. Holes that are not replaced are left out. Returns
- * how many there are; w->numbers has them. */
+/* Chooses which slot fills each place of the batch and writes them to w->numbers. A good
+ * sample fills its own place. A hole is left out, or with replace filled from the next
+ * usable slot, starting again from the first after the last. Returns the number of
+ * places. */
 static size_t choose_slots(tarn__window *w, bool replace)
 {
     uint64_t *from = w->numbers;
     size_t n = 0, usable = SIZE_MAX;
     for (size_t i = 0; i < w->count && usable == SIZE_MAX; i++)
-        if (!w->faulty[i]) usable = i; /* the first one, which follows the last */
+        if (!w->faulty[i]) usable = i; /* the first one, used after the last */
     for (size_t i = w->count; replace && i-- > 0;) {
         if (!w->faulty[i]) usable = i;
         from[i] = usable;
@@ -411,7 +417,7 @@ static tarn_status move_view(tarn_view *to, tarn_view *from, bool copy, tarn_err
     return TARN_OK;
 }
 
-/* Memory of its own: arrays that are handed out may be written to. */
+/* A replacement needs its own memory, because callers may write to arrays. */
 static tarn_status copy_piece(tarn__window *w, tarn__piece *p, tarn_error *err)
 {
     unsigned char *own = tarn__slab_take(&w->slabs[w->n_slabs - 1], p->size);
@@ -442,7 +448,6 @@ static tarn_status move_keys(tarn__window *w, size_t n, tarn_error *err)
     return status;
 }
 
-/* Bytes that were read in one call stay where they are only if all of them are used. */
 static tarn_status close_holes(tarn__window *w, tarn_error *err)
 {
     const tarn__load_setup *s = w->pool->setup;
@@ -473,6 +478,6 @@ tarn_status tarn__window_seal(tarn__window *w, tarn_error *err)
     if (w->faults) TARN_TRY(close_holes(w, err));
     for (size_t i = 0; i < w->pool->setup->n_columns; i++)
         TARN_TRY(make_column(w, i, err));
-    describe(w);
+    fill_batch(w);
     return TARN_OK;
 }

@@ -1,5 +1,5 @@
-/* Samples as they are stored: which members they have, where those are, and their bytes.
- * In a fold members are the rows of a sample, so that a field may come twice; elsewhere
+/* The stored members of samples: which there are, their places, and their bytes. In a
+ * fold the members are the rows of a sample, so a field may occur twice. In other kinds
  * they are the fields. */
 #include <stdlib.h>
 
@@ -9,13 +9,14 @@
 #include "dataset/dataset.h"
 #include "itar/fold_read.h"
 
-/* What is listed: as much as there is room for, and how much there is. */
+/* A list of at most room members. count is the number of all members, also of those that
+ * did not fit. */
 typedef struct list {
     tarn_stored *out;
     size_t room, count;
 } list;
 
-static void add(list *l, tarn_stored one)
+static void list_add(list *l, tarn_stored one)
 {
     if (l->count < l->room) l->out[l->count] = one;
     l->count++;
@@ -39,17 +40,17 @@ static tarn_status add_rows(tarn_dataset *d, tarn__fold *fold, uint64_t sample, 
         TARN_TRY(tarn__fold_row_at(fold, sample, k, &number, &row, err));
         uint32_t field = field_of(d, row.field);
         if (field == TARN__FIELD_NONE) continue;
-        add(l, (tarn_stored){.path = tarn__files_path(&d->source->files, row.shard),
-                             .offset = row.offset,
-                             .bytes = row.size,
-                             .row = number,
-                             .field = field,
-                             .shard = row.shard});
+        list_add(l, (tarn_stored){.path = tarn__files_path(&d->source->files, row.shard),
+                                  .offset = row.offset,
+                                  .bytes = row.size,
+                                  .row = number,
+                                  .field = field,
+                                  .shard = row.shard});
     }
     return TARN_OK;
 }
 
-/* A field that is made when it is asked for. */
+/* Adds a field that is not stored but made on request. */
 static tarn_status add_pseudo(tarn_dataset *d, uint64_t number, uint32_t field, list *l,
                               tarn_error *err)
 {
@@ -62,7 +63,7 @@ static tarn_status add_pseudo(tarn_dataset *d, uint64_t number, uint32_t field, 
     one.path = place.path;
     one.bytes = view.size;
     tarn_view_release(&view);
-    add(l, one);
+    list_add(l, one);
     return TARN_OK;
 }
 
@@ -86,7 +87,7 @@ static tarn_status add_field(tarn_dataset *d, uint64_t number, uint32_t field, l
                        .shard = item.spot.file};
     if (one.offset != TARN_NO_OFFSET) one.offset -= item.spot.head;
     TARN_TRY(tarn__field_size(d->source, row, d->ids[field], &one.bytes, err));
-    add(l, one);
+    list_add(l, one);
     return TARN_OK;
 }
 
@@ -98,7 +99,8 @@ static int by_place(const void *left, const void *right)
     return a->field < b->field ? -1 : a->field > b->field;
 }
 
-static tarn_status fill(tarn_dataset *d, uint64_t number, list *l, tarn_error *err)
+static tarn_status list_members(tarn_dataset *d, uint64_t number, list *l,
+                                tarn_error *err)
 {
     tarn__fold *fold = tarn__source_fold(d->source);
     if (fold) TARN_TRY(add_rows(d, fold, tarn__dataset_at(d, number), l, err));
@@ -122,7 +124,7 @@ tarn_status tarn_dataset_members(tarn_dataset *d, uint64_t sample, tarn_stored *
     TARN__NEED(err, "out_count", out_count);
     list l = {out, room, 0};
     TARN_TRY(tarn__resolve(&d, &sample, err));
-    TARN_TRY(fill(d, sample, &l, err));
+    TARN_TRY(list_members(d, sample, &l, err));
     *out_count = l.count;
     return TARN_OK;
 }

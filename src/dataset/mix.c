@@ -1,243 +1,206 @@
-/* Several datasets as one source, as it is read; mix_make.c makes it. Where each source's
- * samples come is in mixing.c.
- *
- * The rows of a mix go on from epoch to epoch: row e * total + p is position p of epoch
- * e. So a source continues from one epoch of the mix to the next: its n-th use, counted
- * over all epochs, is position n mod len of its pass n div len, and a pass is an epoch of
- * the source. */
+/* Makes a mix of datasets, and remakes one whose sources continue from a state. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/checked.h"
+#include "base/buf.h"
 #include "base/error.h"
 #include "base/options.h"
 #include "dataset/kind_mix.h"
-#include "dataset/order.h"
 
-static void close_mix(void *p)
+static tarn_status choose_counts(tarn__mix *s, const tarn_mix_options *o, tarn_error *err)
 {
-    tarn__mix *s = p;
-    for (size_t k = 0; s->parts && k < s->n; k++) {
-        for (size_t i = 0; i < TARN__MIX_PASSES; i++)
-            tarn_order_close(s->parts[k].orders[i]);
-        tarn_dataset_close(s->parts[k].dataset);
+    uint64_t *lengths = malloc((s->n + 1) * sizeof *lengths);
+    if (!lengths) return tarn__fail_memory(err);
+    for (size_t k = 0; k < s->n; k++)
+        s->counts[k] = lengths[k] = s->parts[k].dataset->count;
+    tarn_status status = TARN_OK;
+    if (o->weights)
+        status = tarn__mixing_share(o->weights, s->n, lengths, o->total, o->end,
+                                    s->counts, err);
+    else if (o->counts)
+        memcpy(s->counts, o->counts, s->n * sizeof *s->counts);
+    for (size_t k = 0; status == TARN_OK && k < s->n; k++) {
+        if (s->counts[k] > TARN__MAX_MIXED - s->total)
+            status = tarn__fail(err, TARN_ERR_LIMIT,
+                                "the mix would have more than 2^62 samples");
+        else if (lengths[k] == 0 && (s->counts[k] || o->weights))
+            status = tarn__fail(err, TARN_ERR_USAGE,
+                                "source %zu of the mix has no samples", k);
+        else
+            s->total += s->counts[k];
     }
-    tarn__forklock_destroy(&s->lock);
-    free(s->parts);
-    free(s->counts);
-    free(s->fields);
-    free(s);
+    free(lengths);
+    return status;
 }
 
-/* --- Rows -------------------------------------------------------------------------- */
-
-/* The epoch that a part begins with: a mix that was continued with other weights has no
- * earlier ones. */
-static uint64_t first_pass(const tarn__mix *s, size_t k)
+static tarn_status name_fields(const tarn__mix *s, tarn__source *source, tarn_error *err)
 {
-    const tarn_dataset *base = tarn_dataset_unordered(s->parts[k].dataset);
-    if (!base->live) return 0;
-    return ((const tarn__mix *)base->source->state)->first_epoch;
+    uint32_t id;
+    for (size_t k = 0; k < s->n; k++) {
+        const tarn_dataset *d = s->parts[k].dataset;
+        for (uint32_t i = 0; i < d->n_fields; i++)
+            if (!tarn__is_pseudo(d->ids[i]))
+                TARN_TRY(tarn__names_add(&source->fields, d->names[i],
+                                         strlen(d->names[i]), &id, err));
+    }
+    source->n_plain = source->fields.count;
+    return TARN_OK;
 }
 
-void tarn__mix_place(const tarn__source *source, uint64_t row, tarn_place *out)
+static tarn_status number_fields(tarn__mix *s, const tarn__source *source,
+                                 tarn_error *err)
+{
+    s->n_fields = (uint32_t)source->fields.count;
+    size_t cells = s->n * s->n_fields;
+    s->fields = malloc((cells + 1) * sizeof *s->fields);
+    if (!s->fields) return tarn__fail_memory(err);
+    memset(s->fields, 0xff, cells * sizeof *s->fields);
+    for (size_t k = 0; k < s->n; k++) {
+        const tarn_dataset *d = s->parts[k].dataset;
+        for (uint32_t i = d->n_fields; i-- > 0;) {
+            uint32_t id =
+                tarn__names_find(&source->fields, d->names[i], strlen(d->names[i]));
+            if (id != TARN__NAME_NONE && !tarn__is_pseudo(d->ids[i]))
+                s->fields[k * s->n_fields + id] = i;
+        }
+    }
+    return TARN_OK;
+}
+
+static tarn_status check_listed(const tarn__mix *s, const char *const *fields,
+                                tarn_error *err)
+{
+    for (size_t i = 0; fields && fields[i]; i++) {
+        uint32_t id = tarn__field_id(s->source, fields[i]);
+        if (id == TARN__FIELD_NONE && fields[i][0] == '.')
+            id = tarn__field_id(s->source, fields[i] + 1);
+        if (id == TARN__FIELD_NONE || tarn__is_pseudo(id)) continue;
+        for (size_t k = 0; k < s->n; k++)
+            if (s->fields[k * s->n_fields + id] == TARN__FIELD_NONE)
+                return tarn__fail(err, TARN_ERR_NO_FIELD,
+                                  "source %zu of the mix has no field %s", k, fields[i]);
+    }
+    return TARN_OK;
+}
+
+/* Takes a dataset as a part. If it is resumed in the middle of an epoch, the part has
+ * only the samples that are left, in every epoch. */
+static tarn_status take_part(tarn_dataset *d, tarn_dataset **out, tarn_error *err)
+{
+    tarn_order_info info = {0};
+    if (d->order) tarn_order_info_get(d->order, &info, sizeof info);
+    if (info.start) return tarn_dataset_slice(d, 0, 1, d->count, out, err);
+    *out = tarn__dataset_use(d);
+    return TARN_OK;
+}
+
+static tarn_status take_parts(tarn__mix *s, tarn__source *source,
+                              tarn_dataset *const *parts, size_t count,
+                              const tarn_mix_options *o, tarn_error *err)
+{
+    s->parts = calloc(count, sizeof *s->parts);
+    s->counts = calloc(count, sizeof *s->counts);
+    s->source = source;
+    if (!s->parts || !s->counts) return tarn__fail_memory(err);
+    for (s->n = 0; s->n < count; s->n++) {
+        TARN_TRY(take_part(parts[s->n], &s->parts[s->n].dataset, err));
+        source->shards += parts[s->n]->source->shards;
+        source->cold |= parts[s->n]->source->cold;
+    }
+    TARN_TRY(choose_counts(s, o, err));
+    TARN_TRY(name_fields(s, source, err));
+    TARN_TRY(number_fields(s, source, err));
+    source->samples = s->total;
+    source->repeats = true;
+    return check_listed(s, o->fields, err);
+}
+
+static tarn_status make_source(tarn_dataset *const *parts, size_t count,
+                               const tarn_mix_options *o, tarn__source **out,
+                               tarn_error *err)
+{
+    TARN_TRY(tarn__source_new(&tarn__kind_mix, NULL, out, err));
+    tarn__mix *s = (*out)->state = calloc(1, sizeof *s);
+    if (s) tarn__forklock_init(&s->lock, TARN__LOCK_OUTERMOST);
+    tarn_status status =
+        s ? take_parts(s, *out, parts, count, o, err) : tarn__fail_memory(err);
+    if (status != TARN_OK) tarn__source_release(*out);
+    return status;
+}
+
+TARN__DEFINE_INIT(tarn_mix_options, TARN_MIX_OPTIONS_INIT)
+
+tarn_status tarn_dataset_mix(tarn_dataset *const *sources, size_t count,
+                             const tarn_mix_options *options, tarn_dataset **out,
+                             tarn_error *err)
+{
+    TARN__NEED(err, "sources", sources || !count);
+    TARN__NEED(err, "out", out);
+    tarn__source *source;
+    TARN__OPTIONS(tarn_mix_options, o, TARN_MIX_OPTIONS_INIT, options, err);
+    if (count == 0 || count > TARN_MAX_MIX)
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "a mix cannot have %zu sources (expected 1 to %u)", count,
+                          TARN_MAX_MIX);
+    if (o.weights && o.counts)
+        return tarn__fail(err, TARN_ERR_USAGE, "set weights or counts, not both");
+    TARN_TRY(make_source(sources, count, &o, &source, err));
+    tarn_status status = tarn__dataset_new(source, o.fields, false, out, err);
+    if (status != TARN_OK) tarn__source_release(source);
+    return status;
+}
+
+/* --- States ------------------------------------------------------------------------ */
+
+size_t tarn__mix_parts(const tarn__source *source)
+{
+    return source->kind == &tarn__kind_mix ? ((const tarn__mix *)source->state)->n : 0;
+}
+
+tarn_dataset *tarn__mix_part(const tarn__source *source, size_t k, uint64_t *out_count)
 {
     const tarn__mix *s = source->state;
-    uint64_t turns[TARN_MAX_MIX], turn, epoch = row / s->total;
+    *out_count = s->counts[k];
+    return s->parts[k].dataset;
+}
+
+tarn_status tarn__mix_describe(const tarn__source *source, tarn__buf *out,
+                               tarn_error *err)
+{
+    const tarn__mix *s = source->state;
+    if (!s->continued) return TARN_OK;
+    TARN_TRY(tarn__buf_printf(out, err, " from epoch %llu after",
+                              (unsigned long long)s->first_epoch));
+    for (size_t k = 0; k < s->n; k++)
+        TARN_TRY(
+            tarn__buf_printf(out, err, " %llu", (unsigned long long)s->parts[k].used));
+    return TARN_OK;
+}
+
+void tarn__mix_used(const tarn__source *source, uint64_t epoch, uint64_t position,
+                    uint64_t *out)
+{
+    const tarn__mix *s = source->state;
     tarn__mixing m = tarn__mix_mixing(s);
-    tarn__mixing_at(&m, row % s->total, turns, &out->source, &turn);
-    uint64_t use = tarn__mix_used_before(s, out->source, epoch) + turn;
-    uint64_t length = s->parts[out->source].dataset->count;
-    out->pass = first_pass(s, out->source) + use / length;
-    out->sample = use % length;
+    tarn__mixing_before(&m, position < s->total ? position : s->total, out);
+    for (size_t k = 0; k < s->n; k++)
+        out[k] += tarn__mix_used_before(s, k, epoch);
 }
 
-/* The order of a pass of a part, which the caller closes. */
-static tarn_status order_of_pass(tarn__mix *s, uint32_t k, uint64_t pass,
-                                 tarn_order **out, tarn_error *err)
+tarn_status tarn__mix_continued(const tarn__source *from, uint64_t epoch,
+                                const uint64_t *used, tarn__source **out, tarn_error *err)
 {
-    tarn_order **slot = &s->parts[k].orders[pass % TARN__MIX_PASSES], *old = NULL;
-    tarn_order *first = s->parts[k].dataset->order;
-    pthread_mutex_lock(&s->lock.mutex);
-    if (*slot && tarn__order_options(*slot)->epoch == pass)
-        *out = tarn__order_use(*slot);
-    else
-        *out = NULL;
-    pthread_mutex_unlock(&s->lock.mutex);
-    if (*out) return TARN_OK;
-    TARN_TRY(tarn__order_at_epoch(first, pass, 0, out, err));
-    pthread_mutex_lock(&s->lock.mutex);
-    old = *slot;
-    *slot = tarn__order_use(*out);
-    pthread_mutex_unlock(&s->lock.mutex);
-    tarn_order_close(old);
+    const tarn__mix *mix = from->state;
+    tarn_mix_options o = TARN_MIX_OPTIONS_INIT;
+    tarn_dataset *parts[TARN_MAX_MIX];
+    for (size_t k = 0; k < mix->n; k++)
+        parts[k] = mix->parts[k].dataset;
+    o.counts = mix->counts;
+    TARN_TRY(make_source(parts, mix->n, &o, out, err));
+    tarn__mix *s = (*out)->state;
+    s->first_epoch = epoch;
+    s->continued = true;
+    for (size_t k = 0; k < s->n; k++)
+        s->parts[k].used = used[k];
     return TARN_OK;
 }
-
-/* The row of a part's own source: the sample at a position of a pass. */
-static tarn_status row_in_pass(tarn__mix *s, uint32_t k, uint64_t pass, uint64_t position,
-                               uint64_t *out, tarn_error *err)
-{
-    const tarn_dataset *d = s->parts[k].dataset, *base = d->order ? d->base : d;
-    uint64_t offset = 0;
-    if (d->order) {
-        tarn_order *order;
-        TARN_TRY(order_of_pass(s, k, pass, &order, err));
-        tarn__order_map(order, &position, 1);
-        tarn_order_close(order);
-    }
-    *out = tarn__dataset_at(base, position);
-    if (!base->live) return TARN_OK;
-    if (!tarn__mul(pass, base->source->samples, &offset) ||
-        !tarn__add(*out - base->chain.offset, offset, out))
-        return tarn__fail(err, TARN_ERR_LIMIT, "a mix in a mix has too many epochs");
-    return TARN_OK;
-}
-
-/* --- One sample -------------------------------------------------------------------- */
-
-static tarn_status resolve_mix(void *p, tarn__source **source, uint64_t *sample,
-                               uint32_t *field, tarn_error *err)
-{
-    tarn__mix *s = p;
-    tarn_place at;
-    tarn__mix_place(s->source, *sample, &at);
-    const tarn_dataset *d = s->parts[at.source].dataset;
-    if (*field != TARN__FIELD_NONE) {
-        uint32_t number = s->fields[at.source * s->n_fields + *field];
-        if (number == TARN__FIELD_NONE)
-            return tarn__fail(err, TARN_ERR_NO_FIELD,
-                              "sample %llu is of source %u of the mix, which has no "
-                              "field %s",
-                              (unsigned long long)(*sample % s->total), at.source,
-                              tarn__names_get(&s->source->fields, *field).data);
-        *field = d->ids[number];
-    }
-    *source = d->source;
-    return row_in_pass(s, at.source, at.pass, at.sample, sample, err);
-}
-
-/* The first position of a pass, at or after from, that has the key. */
-static tarn_status find_in_pass(tarn__mix *s, uint32_t k, uint64_t pass, const char *key,
-                                uint64_t from, uint64_t *out, tarn_error *err)
-{
-    tarn_dataset *d = s->parts[k].dataset, *in = NULL;
-    if (!d->order && !d->live) return tarn__dataset_find_from(d, key, from, out, err);
-    TARN_TRY(tarn_dataset_at_epoch(d, pass, &in, err));
-    tarn_status status = tarn__dataset_find_from(in, key, from, out, err);
-    tarn_dataset_close(in);
-    return status;
-}
-
-/* The first row, of those of an epoch, where part k has this key, at or after the turns
- * in before. */
-static tarn_status find_in_part(tarn__mix *s, uint32_t k, const char *key, uint64_t epoch,
-                                uint64_t before, uint64_t *best, tarn_error *err)
-{
-    uint64_t length = s->parts[k].dataset->count, sample = 0;
-    uint64_t first = tarn__mix_used_before(s, k, epoch), end = first + s->counts[k];
-    tarn_error why;
-    tarn__mixing m = tarn__mix_mixing(s);
-    tarn_dataset *base = tarn_dataset_unordered(s->parts[k].dataset);
-    if (!base->live &&
-        tarn__dataset_find_from(base, key, 0, &sample, NULL) == TARN_ERR_NO_SAMPLE)
-        return TARN_OK;
-    for (uint64_t use = first + before; use < end; use += length - use % length) {
-        uint64_t pass = use / length;
-        tarn_status status =
-            find_in_pass(s, k, first_pass(s, k) + pass, key, use % length, &sample, &why);
-        if (status == TARN_ERR_NO_SAMPLE) continue;
-        if (status != TARN_OK) {
-            if (err) *err = why;
-            return status;
-        }
-        use = pass * length + sample;
-        if (use >= end) return TARN_OK;
-        uint64_t row = epoch * s->total + tarn__mixing_position(&m, k, use - first);
-        if (row < *best) *best = row;
-        return TARN_OK;
-    }
-    return TARN_OK;
-}
-
-static tarn_status find_mix(void *p, const char *key, uint64_t from, uint64_t *out,
-                            tarn_error *err)
-{
-    tarn__mix *s = p;
-    uint64_t turns[TARN_MAX_MIX], best = UINT64_MAX;
-    char shown[200];
-    tarn__mixing m = tarn__mix_mixing(s);
-    if (s->total) tarn__mixing_before(&m, from % s->total, turns);
-    for (uint32_t k = 0; s->total && k < s->n; k++)
-        if (s->counts[k])
-            TARN_TRY(find_in_part(s, k, key, from / s->total, turns[k], &best, err));
-    *out = best;
-    if (best != UINT64_MAX) return TARN_OK;
-    return tarn__fail(err, TARN_ERR_NO_SAMPLE, "no sample with key %s in the mix",
-                      tarn_printable(shown, sizeof shown, key, strlen(key)));
-}
-
-/* --- Fields ------------------------------------------------------------------------ */
-
-static tarn_status has_field(tarn__mix *s, uint64_t sample, uint32_t field, bool *out,
-                             bool *out_twice, tarn_error *err)
-{
-    tarn__item item;
-    tarn__source *source = s->source;
-    tarn_error why;
-    tarn_status status = tarn__locate_field(&source, sample, field, &item, &why);
-    *out_twice = status == TARN_ERR_AMBIGUOUS;
-    *out = status == TARN_OK || *out_twice;
-    if (*out || status == TARN_ERR_NO_FIELD) return TARN_OK;
-    if (err) *err = why;
-    return status;
-}
-
-/* Samples of a mix are judged one by one. Those listed at the making are in all parts. */
-static tarn_status keep_mix(void *p, tarn__need *need, const tarn__chain *chain,
-                            uint64_t count, unsigned char *marks, uint64_t *out_kept,
-                            tarn_error *err)
-{
-    *out_kept = 0;
-    for (uint64_t i = 0; i < count; i++) {
-        uint64_t sample = tarn__chain_at(chain, i);
-        bool all = true, has, twice;
-        for (size_t f = 0; f < need->count && all; f++) {
-            TARN_TRY(has_field(p, sample, need->fields[f], &has, &twice, err));
-            all = has;
-        }
-        bool keep = all != need->lack;
-        marks[i / 8] |= (unsigned char)(keep << (i % 8));
-        *out_kept += keep;
-    }
-    return TARN_OK;
-}
-
-static tarn_status sets_mix(void *p, const tarn__chain *chain, uint64_t count,
-                            tarn__add_fields add, void *context, tarn_error *err)
-{
-    tarn__mix *s = p;
-    uint32_t *fields = malloc((s->n_fields + 1) * sizeof *fields);
-    tarn_status status = fields ? TARN_OK : tarn__fail_memory(err);
-    for (uint64_t i = 0; status == TARN_OK && i < count; i++) {
-        size_t n = 0;
-        bool any_twice = false, has, twice;
-        for (uint32_t f = 0; status == TARN_OK && f < s->n_fields; f++) {
-            status = has_field(s, tarn__chain_at(chain, i), f, &has, &twice, err);
-            if (status == TARN_OK && has) fields[n++] = f;
-            any_twice |= status == TARN_OK && twice;
-        }
-        if (status == TARN_OK) status = add(context, fields, n, 1, any_twice, err);
-    }
-    free(fields);
-    return status;
-}
-
-const tarn__source_kind tarn__kind_mix = {
-    .kind = TARN_DATASET_MIX,
-    .close = close_mix,
-    .resolve = resolve_mix,
-    .find = find_mix,
-    .keep = keep_mix,
-    .sets = sets_mix,
-};

@@ -1,5 +1,5 @@
-/* An order as a rank sees it: which positions of the epoch are its own, in which batches,
- * and how much is used up. Which sample is at a position is the kind's business. */
+/* Orders: which positions of an epoch belong to a rank, in which batches, and how many
+ * are used. The kind of order maps positions to samples. */
 #include "dataset/order.h"
 
 #include <stdatomic.h>
@@ -14,26 +14,26 @@
 #include "base/checked.h"
 #include "base/options.h"
 
-/* What a kind made for one epoch; orders that differ only in ranks or batches share it.
- */
+/* The data a kind made for one epoch. Orders that differ only in ranks or batches share
+ * it. */
 typedef struct epoch_data {
     atomic_uint users;
     const tarn__order_kind *kind;
-    void *data; /* the kind's; NULL if it needs nothing */
+    void *data; /* owned by the kind; NULL if it needs none */
 } epoch_data;
 
-/* The caller's array, copied; orders of all epochs share it. */
+/* A copy of the caller's array, shared by the orders of all epochs. */
 typedef struct shared_array {
     atomic_uint users;
     uint64_t count;
     uint64_t items[];
 } shared_array;
 
-/* A split of all positions into ranks. */
+/* A division of all positions among ranks. */
 typedef struct share {
     uint64_t rank, world;
     tarn_uneven uneven;
-    uint64_t start, from; /* positions start to from - 1 are split */
+    uint64_t start, from; /* positions start to from - 1 are divided */
 } share;
 
 struct tarn_order {
@@ -41,8 +41,8 @@ struct tarn_order {
     tarn_order_options o;
     epoch_data *made;
     shared_array *array;
-    bool split;   /* into the ranks of the options, of which there may be one */
-    share *inner; /* splits below that, the first one first */
+    bool split;   /* was divided among the ranks of the options, perhaps only 1 */
+    share *inner; /* earlier splits, the first one first */
     size_t n_inner;
     uint64_t count, total, start;
     uint64_t length, batches;
@@ -76,27 +76,29 @@ tarn_status tarn_order_kind_find(const char *name, tarn_order_kind *out, tarn_er
         snprintf(known + len, sizeof known - len, "%s%s", len ? ", " : "",
                  kinds[k]->name);
     }
-    return tarn__fail(err, TARN_ERR_NOT_FOUND, "no order %s: there are %s",
+    return tarn__fail(err, TARN_ERR_NOT_FOUND, "unknown order %s; the orders are %s",
                       tarn_printable(shown, sizeof shown, name, strlen(name)), known);
 }
 
 /* --- Opening ----------------------------------------------------------------------- */
 
-static tarn_status check(uint64_t count, const tarn_order_options *o, tarn_error *err)
+static tarn_status check_options(uint64_t count, const tarn_order_options *o,
+                                 tarn_error *err)
 {
     if ((unsigned)o->kind >= N_KINDS)
-        return tarn__fail(err, TARN_ERR_USAGE, "no kind of order %d", (int)o->kind);
+        return tarn__fail(err, TARN_ERR_USAGE, "unknown kind of order: %d", (int)o->kind);
     if ((unsigned)o->uneven > TARN_UNEVEN_PAD)
-        return tarn__fail(err, TARN_ERR_USAGE, "there is no way %d to share samples out",
+        return tarn__fail(err, TARN_ERR_USAGE, "unknown value of uneven: %d",
                           (int)o->uneven);
     if (count > TARN_MAX_ORDER || o->draws > TARN_MAX_ORDER)
         return tarn__fail(err, TARN_ERR_LIMIT, "an order has at most 2^62 positions");
     if (o->world_size < 1 || o->rank >= o->world_size)
-        return tarn__fail(err, TARN_ERR_USAGE, "no rank %llu of %llu: ranks count from 0",
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "rank %llu is out of range for %llu ranks (ranks start at 0)",
                           (unsigned long long)o->rank, (unsigned long long)o->world_size);
     if (o->world_size > TARN_MAX_ORDER_RANKS || o->batch > TARN_MAX_ORDER_BATCH)
         return tarn__fail(err, TARN_ERR_LIMIT,
-                          "an order has at most 2^30 ranks, and samples in a batch");
+                          "an order has at most 2^30 ranks and 2^30 samples in a batch");
     if ((o->equal_batches || o->drop_last) && o->batch == 0)
         return tarn__fail(err, TARN_ERR_USAGE, "equal or full batches need a batch size");
     return TARN_OK;
@@ -107,7 +109,7 @@ static uint64_t divide_up(uint64_t n, uint64_t by)
     return n / by + (n % by != 0);
 }
 
-/* How many of the positions come to a rank. */
+/* The number of positions that a rank gets. */
 static uint64_t share_length(uint64_t positions, uint64_t rank, uint64_t world,
                              tarn_uneven uneven)
 {
@@ -116,21 +118,23 @@ static uint64_t share_length(uint64_t positions, uint64_t rank, uint64_t world,
     return positions / world + (rank < positions % world);
 }
 
-/* With UNEVEN and equal batches a rank of len samples begins its k-th batch here. For two
- * lengths that differ by one this differs by at most one, and the longer rank comes
- * first: what all ranks have used up after k batches has no gap. */
-static uint64_t spread(uint64_t len, uint64_t k, uint64_t batches)
+/* With TARN_UNEVEN_KEEP and equal batches, the k-th batch of a rank of len samples begins
+ * here. For two lengths that differ by one, the results differ by at most one, and the
+ * longer rank is a lower one. So the positions used by all ranks after k batches have no
+ * gap. */
+static uint64_t equal_batch_start(uint64_t len, uint64_t k, uint64_t batches)
 {
     return (uint64_t)((unsigned __int128)len * k / batches);
 }
 
-static bool spreads(const tarn_order *order)
+/* Whether batches are made equal although ranks have different lengths. */
+static bool has_equal_batches(const tarn_order *order)
 {
     return order->o.equal_batches && !order->o.drop_last &&
            order->o.uneven == TARN_UNEVEN_KEEP;
 }
 
-static void share_out(tarn_order *order)
+static void set_length(tarn_order *order)
 {
     const tarn_order_options *o = &order->o;
     uint64_t left = order->total - order->start, most = divide_up(left, o->world_size);
@@ -144,7 +148,8 @@ static void share_out(tarn_order *order)
         order->length = divide_up(most, o->batch) * o->batch;
     }
     order->batches =
-        o->batch ? divide_up(spreads(order) ? most : order->length, o->batch) : 0;
+        o->batch ? divide_up(has_equal_batches(order) ? most : order->length, o->batch)
+                 : 0;
 }
 
 static void release_made(epoch_data *m)
@@ -154,7 +159,8 @@ static void release_made(epoch_data *m)
     free(m);
 }
 
-/* The positions of an epoch, and what the kind needs to map them. */
+/* Computes the number of positions of an epoch, and the data the kind needs to map them.
+ */
 static tarn_status measure_and_make(tarn_order *order, tarn_error *err)
 {
     const tarn__order_kind *kind = kinds[order->o.kind];
@@ -173,14 +179,14 @@ static tarn_status set_start(tarn_order *order, uint64_t start, tarn_error *err)
 {
     if (start > order->total)
         return tarn__fail(err, TARN_ERR_FORMAT,
-                          "the state is at position %llu of an epoch of %llu",
+                          "the state is at position %llu, but the epoch has %llu",
                           (unsigned long long)start, (unsigned long long)order->total);
     order->start = start;
-    share_out(order);
+    set_length(order);
     return TARN_OK;
 }
 
-/* The array that the kind goes by; all have items of eight bytes. */
+/* The option that holds the kind's array; items of all arrays have eight bytes. */
 static const void **array_slot(tarn_order_options *o, uint64_t count, uint64_t *out_n)
 {
     *out_n = o->kind == TARN_ORDER_BUCKETS ? o->n_buckets : count;
@@ -221,7 +227,7 @@ static tarn_status copy_array(tarn_order *order, tarn_error *err)
 static tarn_status order_new(uint64_t count, const tarn_order_options *o,
                              tarn_order **out, tarn_error *err)
 {
-    TARN_TRY(check(count, o, err));
+    TARN_TRY(check_options(count, o, err));
     tarn_order *order = *out = calloc(1, sizeof *order);
     if (!order) return tarn__fail_memory(err);
     atomic_init(&order->users, 1);
@@ -292,7 +298,7 @@ static tarn_status copy_inner(tarn_order *order, const tarn_order *from, size_t 
     return TARN_OK;
 }
 
-/* The split of the options becomes an inner one. */
+/* Turns the split of the options into an inner one. */
 static void push_inner(tarn_order *order, const tarn_order_options *o, uint64_t start)
 {
     order->inner[order->n_inner++] =
@@ -316,7 +322,7 @@ static tarn_status derive(const tarn_order *from, const tarn_order_options *o,
         status = measure_and_make(order, err);
         for (size_t i = 0; status == TARN_OK && i < order->n_inner; i++) {
             share *s = &order->inner[i];
-            s->start = 0; /* what was left out was another epoch's */
+            s->start = 0; /* positions were left out of another epoch only */
             s->from = order->total;
             order->total = share_length(order->total, s->rank, s->world, s->uneven);
         }
@@ -371,7 +377,7 @@ bool tarn__order_is_whole(const tarn_order *order)
     return !order->split && order->start == 0;
 }
 
-/* How many of the kept samples are in each bucket. */
+/* Counts the kept samples in each bucket. */
 static void filter_buckets(const tarn_order *from, const uint64_t *kept, uint64_t n,
                            uint64_t *out)
 {
@@ -389,7 +395,7 @@ tarn_status tarn__order_filtered(const tarn_order *from, const uint64_t *kept, u
                                  tarn_order **out, tarn_error *err)
 {
     tarn_order_options o = from->o;
-    if (n == 0) o.kind = TARN_ORDER_IDENTITY; /* there is nothing to draw from */
+    if (n == 0) o.kind = TARN_ORDER_IDENTITY; /* other kinds cannot draw from 0 samples */
     if (!from->array || n == 0) return tarn__order_open(n, &o, 0, out, err);
     bool buckets = o.kind == TARN_ORDER_BUCKETS;
     uint64_t room = buckets ? from->array->count : n, ignored;
@@ -406,7 +412,7 @@ tarn_status tarn__order_filtered(const tarn_order *from, const uint64_t *kept, u
     return status;
 }
 
-/* --- What comes -------------------------------------------------------------------- */
+/* --- Samples and batches ----------------------------------------------------------- */
 
 void tarn_order_info_get(const tarn_order *order, tarn_order_info *out, size_t size)
 {
@@ -444,7 +450,7 @@ static void map_share(const share *s, uint64_t *at, size_t n)
         if (at[i] >= s->from) at[i] %= s->from; /* padding */
 }
 
-/* The part of the rank, and the parts that were taken of the order before. */
+/* Maps positions of this rank to positions of the kind, through all splits. */
 static void map_shares(const tarn_order *order, uint64_t *at, size_t n)
 {
     const tarn_order_options *o = &order->o;
@@ -475,10 +481,11 @@ tarn_status tarn_order_fill(const tarn_order *order, uint64_t from, uint64_t cou
         return TARN_OK;
     }
     if (!tarn__range_in(from, count, order->length))
-        return tarn__fail(
-            err, TARN_ERR_USAGE, "samples %llu to %llu of rank %llu, which has %llu",
-            (unsigned long long)from, (unsigned long long)(from + count),
-            (unsigned long long)order->o.rank, (unsigned long long)order->length);
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "samples %llu to %llu are out of range: rank %llu has %llu",
+                          (unsigned long long)from, (unsigned long long)(from + count),
+                          (unsigned long long)order->o.rank,
+                          (unsigned long long)order->length);
     for (uint64_t n; count > 0; count -= n, from += n, out_samples += n) {
         n = count < PIECE ? count : PIECE;
         for (uint64_t i = 0; i < n; i++)
@@ -492,22 +499,23 @@ tarn_status tarn__order_batch(const tarn_order *order, uint64_t k, uint64_t *out
                               uint64_t *out_count, tarn_error *err)
 {
     if (k >= order->batches)
-        return tarn__fail(err, TARN_ERR_USAGE, "batch %llu of rank %llu, which has %llu",
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "batch %llu is out of range: rank %llu has %llu",
                           (unsigned long long)k, (unsigned long long)order->o.rank,
                           (unsigned long long)order->batches);
     uint64_t from = k * order->o.batch, end = from + order->o.batch;
-    if (spreads(order)) {
-        from = spread(order->length, k, order->batches);
-        end = spread(order->length, k + 1, order->batches);
+    if (has_equal_batches(order)) {
+        from = equal_batch_start(order->length, k, order->batches);
+        end = equal_batch_start(order->length, k + 1, order->batches);
     }
     *out_from = from;
     *out_count = (end < order->length ? end : order->length) - from;
     return TARN_OK;
 }
 
-/* --- How much is used up -----------------------------------------------------------
+/* --- Used positions ----------------------------------------------------------------
  *
- * The same numbers on every rank, also on one that came to its end before the others. */
+ * The numbers are the same on every rank, also on one that ends before the others. */
 
 uint64_t tarn__order_used(const tarn_order *order, uint64_t n)
 {
@@ -518,10 +526,11 @@ uint64_t tarn__order_used(const tarn_order *order, uint64_t n)
     return n >= most ? order->total : order->start + n * order->o.world_size;
 }
 
-/* Batches of the rank that has most. */
+/* The number of batches of the longest rank. */
 static uint64_t most_batches(const tarn_order *order)
 {
-    if (order->o.uneven != TARN_UNEVEN_KEEP || order->o.drop_last || spreads(order))
+    if (order->o.uneven != TARN_UNEVEN_KEEP || order->o.drop_last ||
+        has_equal_batches(order))
         return order->batches;
     return divide_up(divide_up(order->total - order->start, order->o.world_size),
                      order->o.batch);
@@ -532,16 +541,16 @@ uint64_t tarn__order_used_batches(const tarn_order *order, uint64_t n)
     uint64_t batch = order->o.batch, most = batch ? most_batches(order) : 0;
     if (n == 0) return order->start;
     if (n >= most) return order->total;
-    if (!spreads(order)) return tarn__order_used(order, n * batch);
+    if (!has_equal_batches(order)) return tarn__order_used(order, n * batch);
     uint64_t left = order->total - order->start, world = order->o.world_size;
     uint64_t longer = left % world, short_len = left / world;
-    return order->start + longer * spread(short_len + 1, n, most) +
-           (world - longer) * spread(short_len, n, most);
+    return order->start + longer * equal_batch_start(short_len + 1, n, most) +
+           (world - longer) * equal_batch_start(short_len, n, most);
 }
 
-/* --- What it is -------------------------------------------------------------------- */
+/* --- Description ------------------------------------------------------------------- */
 
-/* The numbers of the kinds that have them. */
+/* The numeric options, and the kinds that use them. */
 #define OF(kind) (1u << (kind))
 static const struct {
     const char *name;

@@ -1,5 +1,5 @@
-/* What the kinds of order have in common. A kind turns positions of an epoch into
- * samples; ranks, batches and state are order.c's, and it knows nothing of them. */
+/* The interface of the kinds of order. A kind maps positions of an epoch to samples. It
+ * knows nothing about ranks, batches and state, which are in order.c. */
 #ifndef TARN_DATASET_ORDER_H
 #define TARN_DATASET_ORDER_H
 
@@ -10,13 +10,13 @@ struct tarn__buf;
 typedef struct tarn__order_kind {
     const char *name;
 
-    /* Checks the options that are the kind's own and says how many positions an epoch
-     * has. NULL: as many as there are samples. */
+    /* Checks the kind's own options and computes the number of positions of an epoch.
+     * NULL: one position for each sample. */
     tarn_status (*measure)(const tarn_order_options *o, uint64_t count,
                            uint64_t *out_total, tarn_error *err);
 
-    /* Makes what map needs for one epoch; after a failure, *out is dropped unless it is
-     * NULL. Never called for an epoch without positions. */
+    /* Makes the data that map needs for one epoch. After a failure, *out is dropped
+     * unless it is NULL. Not called for an epoch without positions. */
     tarn_status (*make)(const tarn_order_options *o, uint64_t count, uint64_t total,
                         void **out, tarn_error *err);
     void (*drop)(void *made);
@@ -29,32 +29,31 @@ extern const tarn__order_kind tarn__order_identity, tarn__order_shuffle,
     tarn__order_blocks, tarn__order_feistel, tarn__order_buckets, tarn__order_weighted,
     tarn__order_once, tarn__order_balanced, tarn__order_lengths;
 
-/* TARN_ERR_USAGE unless the array that a kind needs is there. */
+/* TARN_ERR_USAGE if the array that a kind needs is missing. */
 TARN_CHECKED tarn_status tarn__order_need(const void *array, const char *name,
                                           uint64_t count, tarn_error *err);
 
-/* Memory for count items; NULL, and err filled, if there is none. */
+/* Memory for count items; NULL, with err set, if out of memory. */
 void *tarn__order_alloc(uint64_t count, size_t item, tarn_error *err);
 
-/* The positions of kinds that draw: as many as there are samples, or draws. */
+/* The number of positions of kinds that draw: draws if set, otherwise count. */
 TARN_CHECKED tarn_status tarn__order_draws(const tarn_order_options *o, uint64_t count,
                                            uint64_t *out_total, tarn_error *err);
 
-/* The map of kinds that make an array of samples. */
+/* The map function of kinds whose data is an array of samples. */
 void tarn__order_map_samples(const void *made, uint64_t *at, size_t n);
 
-/* A sample and what it is sorted by. */
+/* A sample and its sort key. */
 typedef struct tarn__numbered {
     uint64_t value, sample;
 } tarn__numbered;
 
-/* By value; those of one value stay in the order they stand in. spare has room for n too.
- */
+/* Sorts by value; the sort is stable. spare has room for n items. */
 void tarn__numbered_sort(tarn__numbered *list, tarn__numbered *spare, uint64_t n);
 
 /* --- order.c: orders as parts of a dataset ------------------------------------------ */
 
-/* Opens with the first start positions used up. Arrays are copied. */
+/* Opens an order whose first start positions are used. Arrays are copied. */
 TARN_CHECKED tarn_status tarn__order_open(uint64_t count, const tarn_order_options *o,
                                           uint64_t start, tarn_order **out,
                                           tarn_error *err);
@@ -68,8 +67,7 @@ TARN_CHECKED tarn_status tarn__order_at_epoch(const tarn_order *from, uint64_t e
                                               uint64_t start, tarn_order **out,
                                               tarn_error *err);
 
-/* The part of one rank of what the order gives now. What is split already is split
- * again. */
+/* One rank's part of an order. An order that is already split is split again. */
 TARN_CHECKED tarn_status tarn__order_split(const tarn_order *from, uint64_t rank,
                                            uint64_t world_size, tarn_uneven uneven,
                                            tarn_order **out, tarn_error *err);
@@ -79,44 +77,44 @@ TARN_CHECKED tarn_status tarn__order_in_batches(const tarn_order *from, uint64_t
                                                 bool equal, bool drop_last,
                                                 tarn_order **out, tarn_error *err);
 
-/* Whether it goes by an array with a number for each sample, or bucket. */
+/* Whether the order depends on an array with a number for each sample or bucket. */
 bool tarn__order_has_array(const tarn_order *order);
 
-/* Whether it gives all positions of its kind: no ranks, no beginning left out. */
+/* Whether the order has all positions of its kind: no ranks, and start is 0. */
 bool tarn__order_is_whole(const tarn_order *order);
 
-/* The same order of fewer samples, whose numbers ascend. Arrays are filtered with them.
+/* The same order for the n kept samples, whose numbers ascend. Arrays are filtered, too.
  */
 TARN_CHECKED tarn_status tarn__order_filtered(const tarn_order *from,
                                               const uint64_t *kept, uint64_t n,
                                               tarn_order **out, tarn_error *err);
 
-/* Samples that come to this rank. */
+/* The number of samples of this rank. */
 uint64_t tarn__order_length(const tarn_order *order);
 
 /* The position in the epoch, over all ranks, of this rank's i-th sample. */
 uint64_t tarn__order_position(const tarn_order *order, uint64_t i);
 
-/* Replaces positions of this rank, all of them below its length, by samples. */
+/* Replaces positions of this rank by samples. All are below the rank's length. */
 void tarn__order_map(const tarn_order *order, uint64_t *at, size_t n);
 
-/* Where the k-th batch of this rank begins, and how many it has: 0 only with
- * equal_batches, UNEVEN, and fewer samples than batches. */
+/* The first sample of this rank's k-th batch, and the number of its samples. It is 0 only
+ * with equal_batches, TARN_UNEVEN_KEEP, and fewer samples than batches. */
 TARN_CHECKED tarn_status tarn__order_batch(const tarn_order *order, uint64_t k,
                                            uint64_t *out_from, uint64_t *out_count,
                                            tarn_error *err);
 
-/* How many positions of the epoch are used up when every rank has taken n samples, or n
- * batches; a rank that has fewer has taken all of its own. Every rank gives the same
- * answer. After the last batch of the rank that has most, all are used up. */
+/* The number of positions of the epoch that are used when every rank has taken n samples,
+ * or n batches; a rank that has fewer has taken all of them. The result is the same on
+ * every rank. After the last batch of the longest rank, all positions are used. */
 uint64_t tarn__order_used(const tarn_order *order, uint64_t n);
 uint64_t tarn__order_used_batches(const tarn_order *order, uint64_t n);
 
 /* "keep", "drop" or "pad". */
 const char *tarn__uneven_name(tarn_uneven uneven);
 
-/* Appends a text that is the same for the same order: " shuffle(seed=7)". With frozen it
- * also names the epoch, the ranks and the beginning. */
+/* Appends a text that is equal for equal orders, such as " shuffle(seed=7)". With frozen
+ * it also has the epoch, the ranks and the start. */
 TARN_CHECKED tarn_status tarn__order_describe(const tarn_order *order, bool frozen,
                                               struct tarn__buf *out, tarn_error *err);
 

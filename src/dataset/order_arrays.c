@@ -1,4 +1,4 @@
-/* Orders that come from a number per sample: its class, or its length. */
+/* Orders computed from a number for each sample: its class, or its length. */
 #include <stdlib.h>
 
 #include "base/checked.h"
@@ -10,11 +10,11 @@
 
 typedef struct class_of {
     tarn__domain domain; /* of its samples */
-    uint64_t first;      /* among members */
+    uint64_t first;      /* index in members */
 } class_of;
 
 typedef struct balanced {
-    uint64_t *members; /* samples, class by class */
+    uint64_t *members; /* samples, sorted by class */
     class_of *classes;
     uint64_t n_classes;
     tarn__domain domain; /* of the classes */
@@ -70,8 +70,8 @@ static tarn_status make_balanced(const tarn_order_options *o, uint64_t count,
     return status;
 }
 
-/* Each round has each class once, so the round also says how often a class came before.
- */
+/* Each round has each class once, so the number of the round is also the number of
+ * samples drawn from each class before it. */
 static uint64_t balanced_at(const balanced *b, uint64_t round, uint64_t class)
 {
     const class_of *c = &b->classes[class];
@@ -86,7 +86,7 @@ static void map_balanced(const void *made, uint64_t *at, size_t n)
 {
     const balanced *b = made;
     tarn__network net = {0};
-    uint64_t last = UINT64_MAX; /* the round that net is of */
+    uint64_t last = UINT64_MAX; /* the round of net */
     for (size_t i = 0; i < n; i++) {
         uint64_t round = at[i] / b->n_classes, slot = at[i] % b->n_classes;
         if (round != last)
@@ -108,7 +108,7 @@ const tarn__order_kind tarn__order_balanced = {
 
 /* --- Lengths ----------------------------------------------------------------------- */
 
-/* Shuffles all samples and sorts each pool of them by length. */
+/* Shuffles all samples and sorts each pool by length. */
 static void sort_pools(const tarn_order_options *o, tarn__numbered *list,
                        tarn__numbered *spare, uint64_t count)
 {
@@ -125,8 +125,8 @@ static void sort_pools(const tarn_order_options *o, tarn__numbered *list,
                             count - from < pool ? count - from : pool);
 }
 
-/* Lists the sorted samples chunk by chunk, the chunks in random order; what fills no
- * chunk comes last, so that every other chunk begins at a multiple of its size. */
+/* Lists the sorted samples chunk by chunk, with the chunks in random order. An incomplete
+ * chunk comes last, so that every other chunk begins at a multiple of the chunk size. */
 static void list_chunks(const tarn_order_options *o, const tarn__numbered *list,
                         uint64_t count, uint64_t *samples)
 {
@@ -161,7 +161,7 @@ static tarn_status measure_lengths(const tarn_order_options *o, uint64_t count,
     (void)out_total;
     TARN_TRY(tarn__order_need(o->lengths, "lengths", count, err));
     if (o->chunk < 1)
-        return tarn__fail(err, TARN_ERR_USAGE, "chunks of 0 samples: at least 1");
+        return tarn__fail(err, TARN_ERR_USAGE, "chunk must be at least 1 (found 0)");
     return TARN_OK;
 }
 

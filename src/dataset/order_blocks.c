@@ -1,26 +1,26 @@
 /* The order for cold disks and object stores. Blocks of consecutive samples are put in
- * random order; each window of so many of them, as they then stand, is permuted as a
- * whole. A block is therefore needed within one window and never again. */
+ * random order. The samples of each window, which is a fixed number of successive blocks
+ * in that order, are then permuted. A block is therefore needed in one window only. */
 #include <stdlib.h>
 
 #include "base/error.h"
 #include "dataset/order.h"
 #include "dataset/order_random.h"
 
-/* The short block at the end of the samples is one of the slots in which blocks stand;
- * behind it all positions are lower by what it lacks. */
+/* Each slot of the random order holds one block. The last block of the samples may be
+ * short; after its slot, all positions are lower by the number of samples it lacks. */
 typedef struct blocks {
     tarn__shuffle full;     /* of the full blocks */
-    uint64_t n_full, block; /* blocks, samples in each */
-    uint64_t tail;          /* samples in the short one; 0: there is none */
+    uint64_t n_full, block; /* number of full blocks, samples in each */
+    uint64_t tail;          /* samples in the short block; 0 if there is none */
     uint64_t tail_slot;
-    uint64_t per_window; /* slots */
+    uint64_t per_window; /* slots in a window */
     uint64_t count;      /* samples */
-    uint64_t key;        /* of the windows */
+    uint64_t key;        /* for the windows */
     tarn__domain whole;  /* a window of full blocks */
 } blocks;
 
-/* The first position of a slot, counted in all slots before it. */
+/* The first position of a slot. */
 static uint64_t slot_start(const blocks *b, uint64_t slot)
 {
     uint64_t lacks = b->tail && slot > b->tail_slot ? b->block - b->tail : 0;
@@ -68,7 +68,7 @@ static tarn_status make_blocks(const tarn_order_options *o, uint64_t count,
     return TARN_OK;
 }
 
-/* The window that a run of positions falls into. */
+/* The window that contains positions from to to - 1. */
 typedef struct window {
     uint64_t from, to;
     tarn__domain domain;
@@ -103,7 +103,7 @@ static tarn_status measure_blocks(const tarn_order_options *o, uint64_t count,
     (void)count, (void)out_total;
     if (o->block < 1 || o->window < 1)
         return tarn__fail(err, TARN_ERR_USAGE,
-                          "blocks of %llu samples in windows of %llu: at least 1 of each",
+                          "block and window must be at least 1 (found %llu and %llu)",
                           (unsigned long long)o->block, (unsigned long long)o->window);
     return TARN_OK;
 }

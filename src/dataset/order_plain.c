@@ -1,4 +1,4 @@
-/* The orders that need no array, identity and shuffle, and what several kinds use. */
+/* The orders identity and shuffle, which need no array, and helpers for several kinds. */
 #include <stdlib.h>
 
 #include "base/checked.h"
@@ -27,7 +27,7 @@ tarn_status tarn__order_draws(const tarn_order_options *o, uint64_t count,
                               uint64_t *out_total, tarn_error *err)
 {
     if (count == 0 && o->draws)
-        return tarn__fail(err, TARN_ERR_USAGE, "nothing to draw from");
+        return tarn__fail(err, TARN_ERR_USAGE, "cannot draw from 0 samples");
     if (o->draws) *out_total = o->draws;
     return TARN_OK;
 }
@@ -41,12 +41,13 @@ void tarn__order_map_samples(const void *made, uint64_t *at, size_t n)
 
 /* --- The kinds --------------------------------------------------------------------- */
 
-static void keep(const void *made, uint64_t *at, size_t n)
+static void map_identity(const void *made, uint64_t *at, size_t n)
 {
     (void)made, (void)at, (void)n;
 }
 
-const tarn__order_kind tarn__order_identity = {"identity", NULL, NULL, NULL, keep};
+const tarn__order_kind tarn__order_identity = {"identity", NULL, NULL, NULL,
+                                               map_identity};
 
 static tarn_status make_shuffle(const tarn_order_options *o, uint64_t count,
                                 uint64_t total, void **out, tarn_error *err)

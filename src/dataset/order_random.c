@@ -1,4 +1,4 @@
-/* Keys, the network's rectangle and keys, and the table of small shuffles. */
+/* Random keys and draws, and the set-up of permutations. */
 #include "dataset/order_random.h"
 
 uint64_t tarn__order_key(const tarn_order_options *o, unsigned purpose)
@@ -24,7 +24,7 @@ void tarn__domain_init(tarn__domain *d, uint64_t n)
     d->a = ((n - 1) >> d->bits) + 1;
 }
 
-/* A true shuffle of 0 to n - 1. */
+/* A Fisher-Yates shuffle of 0 to n - 1: all permutations are equally likely. */
 static void make_table(uint16_t *table, uint64_t n, uint64_t key)
 {
     uint64_t drawn = 0;

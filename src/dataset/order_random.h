@@ -1,12 +1,13 @@
-/* What our own orders draw from: a hash of (seed, epoch, purpose) as key, numbers drawn
- * by key and number, and permutations that are computed. docs/internals/order.md has the
- * reasons. All of it is part of what a seed means: a change here changes every order. */
+/* Random numbers for tarn's own orders: keys hashed from (seed, epoch, purpose), draws by
+ * key and index, and permutations that are computed instead of stored. The reasons are in
+ * docs/internals/order.md. Any change here changes the orders that existing seeds give.
+ */
 #ifndef TARN_DATASET_ORDER_RANDOM_H
 #define TARN_DATASET_ORDER_RANDOM_H
 
 #include <tarn/order.h>
 
-/* The purposes that keys are made for, so that none is used twice. */
+/* The purposes of keys, so that no key is used twice. */
 enum {
     TARN__KEY_SHUFFLE = 1,
     TARN__KEY_BLOCKS,
@@ -34,32 +35,32 @@ static inline uint64_t tarn__mul_high(uint64_t a, uint64_t b)
 
 uint64_t tarn__order_key(const tarn_order_options *o, unsigned purpose);
 
-/* A key made of a key and a number. */
+/* Derives a key from a key and a number. */
 static inline uint64_t tarn__subkey(uint64_t key, uint64_t number)
 {
     return tarn__mix(key ^ tarn__mix(number + UINT64_C(0x9e3779b97f4a7c15)));
 }
 
-/* The i-th 64 random bits of a key: SplitMix64, entered anywhere. */
+/* The i-th 64 random bits of a key: SplitMix64 with random access. */
 static inline uint64_t tarn__draw(uint64_t key, uint64_t i)
 {
     return tarn__mix(key + (i + 1) * UINT64_C(0x9e3779b97f4a7c15));
 }
 
-/* A number below range, exactly uniform; *i goes on by what was drawn. */
+/* A number below range, exactly uniform. Adds the number of draws to *i. */
 uint64_t tarn__draw_below(uint64_t key, uint64_t *i, uint64_t range);
 
-/* --- The network: a permutation of 0 to n - 1 in no memory ------------------------- */
+/* --- The network: a permutation of 0 to n - 1 without a table ---------------------- */
 
 enum {
-    TARN__ROUNDS = 8,        /* of a domain past SMALL */
-    TARN__SMALL_ROUNDS = 12, /* of one up to it */
+    TARN__ROUNDS = 8,        /* for more than SMALL positions */
+    TARN__SMALL_ROUNDS = 12, /* for at most SMALL */
     TARN__SMALL = 4096,
-    TARN__TINY = 64 /* rectangles up to here mix too slowly, and a table is as quick */
+    TARN__TINY = 64 /* up to here the network mixes badly, and a table is as fast */
 };
 
-/* A position x is the pair (x >> bits, x mod 2^bits) of a rectangle with a rows that is
- * no larger than it must be. */
+/* A position x is the cell (x >> bits, x mod 2^bits) of the smallest rectangle with a
+ * rows of 2^bits cells that has room for n. */
 typedef struct tarn__domain {
     uint64_t n, a;
     unsigned bits;
@@ -71,22 +72,22 @@ void tarn__domain_init(tarn__domain *d, uint64_t n);
 typedef struct tarn__network {
     union {
         uint64_t keys[TARN__SMALL_ROUNDS];
-        uint16_t table[TARN__TINY]; /* of an n up to TINY */
+        uint16_t table[TARN__TINY]; /* for n up to TINY */
     } u;
     unsigned rounds;
 } tarn__network;
 
 void tarn__network_init(tarn__network *net, const tarn__domain *d, uint64_t key);
 
-/* The round function; the high bits are the good ones. */
+/* The round function. Only its high bits are well mixed. */
 static inline uint64_t tarn__round(uint64_t x, uint64_t key)
 {
     uint64_t h = (x + key) * UINT64_C(0xff51afd7ed558ccd);
     return (h ^ (h >> 32)) * UINT64_C(0xc4ceb9fe1a85ec53);
 }
 
-/* rounds is a parameter of its own so that callers with a constant get it unrolled. n is
- * past TINY. */
+/* rounds is a parameter so that the loop is unrolled for callers with a constant. n is
+ * above TINY. */
 static inline uint64_t tarn__permute_rounds(const tarn__domain *d, const uint64_t *keys,
                                             unsigned rounds, uint64_t x)
 {
@@ -95,7 +96,7 @@ static inline uint64_t tarn__permute_rounds(const tarn__domain *d, const uint64_
         uint64_t row = x >> d->bits, column = x & mask;
         for (unsigned r = 0; r < rounds; r += 2) {
             row += tarn__mul_high(tarn__round(column, keys[r]), d->a);
-            /* No branch: the processor would guess every second one wrong. */
+            /* Without a branch, because half of them would be mispredicted. */
             row -= d->a & -(uint64_t)(row >= d->a);
             column ^= tarn__round(row, keys[r + 1]) >> (64 - d->bits);
         }
@@ -111,12 +112,12 @@ static inline uint64_t tarn__permute(const tarn__domain *d, const tarn__network 
     return tarn__permute_rounds(d, net->u.keys, net->rounds, x);
 }
 
-/* --- The shuffle: a true one up to SMALL, the network past it ---------------------- */
+/* --- The shuffle: a table up to SMALL, above it the network ------------------------ */
 
 typedef struct tarn__shuffle {
     tarn__domain domain;
     tarn__network net;
-    uint16_t table[TARN__SMALL]; /* of an n up to SMALL */
+    uint16_t table[TARN__SMALL]; /* for n up to SMALL */
 } tarn__shuffle;
 
 void tarn__shuffle_init(tarn__shuffle *s, uint64_t n, uint64_t key);

@@ -1,10 +1,10 @@
-/* Sorting samples by a number, in linear time: byte by byte from the lowest, passing over
- * bytes that are the same everywhere. */
+/* Sorts samples by a number in linear time: a radix sort, byte by byte from the lowest,
+ * that skips bytes with the same value in all numbers. */
 #include <string.h>
 
 #include "dataset/order.h"
 
-/* Moves all of list to out, in the order of one byte of their values. */
+/* Moves list to out, sorted by one byte of the values. */
 static void move_by_byte(const tarn__numbered *list, tarn__numbered *out, uint64_t n,
                          unsigned shift, const uint64_t *counts)
 {

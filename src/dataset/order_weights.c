@@ -1,7 +1,8 @@
-/* Samples drawn by weight. With replacement: Walker's alias table, one look per draw.
- * Without: each sample gets an exponential variate divided by its weight, and they come
- * in ascending order of it, which is the same as drawing one after the other from what is
- * left. Nothing depends on the machine's logarithm: ranks must agree on every bit. */
+/* Draws samples by weight. With replacement: Walker's alias table, one lookup per draw.
+ * Without replacement: each sample gets an exponential variate divided by its weight, and
+ * samples are sorted by it. This has the same distribution as drawing one sample after
+ * another from those left. The machine's logarithm is not used, because ranks must agree
+ * on every bit. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -9,7 +10,7 @@
 #include "dataset/order.h"
 #include "dataset/order_random.h"
 
-/* The largest weight; *out_some is how many are not 0. */
+/* Checks the weights. *out_most is the largest, *out_some the number above 0. */
 static tarn_status check_weights(const tarn_order_options *o, uint64_t count,
                                  double *out_most, uint64_t *out_some, tarn_error *err)
 {
@@ -20,8 +21,8 @@ static tarn_status check_weights(const tarn_order_options *o, uint64_t count,
         double w = o->weights[i];
         if (!(w >= 0) || isinf(w))
             return tarn__fail(err, TARN_ERR_USAGE,
-                              "the weight of sample %llu is %g: it must be finite and "
-                              "not below 0",
+                              "the weight of sample %llu is %g (expected a finite "
+                              "number, 0 or above)",
                               (unsigned long long)i, w);
         if (w > most) most = w;
         some += w > 0;
@@ -53,14 +54,14 @@ static void drop_alias(void *made)
     free(a);
 }
 
-/* What a column has of the mean, as a threshold. */
+/* A column's share of the mean weight, as a threshold for 64 random bits. */
 static uint64_t threshold_of(double share)
 {
     return share >= 1 ? UINT64_MAX : (uint64_t)(share * 0x1p64);
 }
 
-/* Vose's method. share[i] is the weight over the mean weight; stack has room for n. Small
- * columns grow from its front, large ones from its back. */
+/* Vose's method. share[i] is the weight divided by the mean weight; stack has room for n.
+ * Small columns are stacked from its front, large ones from its back. */
 static void pair_columns(column *columns, double *share, uint64_t *stack, uint64_t n,
                          uint64_t heaviest)
 {
@@ -83,7 +84,7 @@ static void pair_columns(column *columns, double *share, uint64_t *stack, uint64
         uint64_t i = stack[large++];
         columns[i] = (column){UINT64_MAX, i};
     }
-    /* Left over by rounding, so each is as good as full; but never one of weight 0. */
+    /* Rounding left these over, so each counts as full, except those of weight 0. */
     while (small > 0) {
         uint64_t i = stack[--small];
         columns[i] = share[i] > 0 ? (column){UINT64_MAX, i} : (column){0, heaviest};
@@ -149,10 +150,10 @@ static tarn_status measure_alias(const tarn_order_options *o, uint64_t count,
 const tarn__order_kind tarn__order_weighted = {"weighted", measure_alias, make_alias,
                                                drop_alias, map_alias};
 
-/* --- Without ----------------------------------------------------------------------- */
+/* --- Without replacement ----------------------------------------------------------- */
 
-/* -log2 of the fraction that 64 bits make, to 52 places, by squaring: exact to the last
- * few of them, and never 0. */
+/* -log2(bits / 2^64), computed by squaring to 52 binary places; only the last few may be
+ * wrong. Never 0. */
 static double exponential(uint64_t bits)
 {
     uint64_t x = bits | 1;
@@ -168,7 +169,7 @@ static double exponential(uint64_t bits)
     return zeros + (double)((UINT64_C(1) << 52) - fraction) * 0x1p-52;
 }
 
-/* variate / weight as a number that sorts like it, whatever the exponents are. */
+/* variate / weight as an integer that sorts in the same order, for all exponents. */
 static uint64_t ticket_key(double variate, double weight)
 {
     int e_variate, e_weight, e;

@@ -1,5 +1,6 @@
-/* Samples distributed among parts, by seed and keys alone (itar/chance.h). The index of a
- * fold has the hashes of its keys, so that no shard is read. */
+/* Distributes samples among parts. The result depends only on the seed and the keys
+ * (itar/chance.h). The index of a fold has the hashes of its keys, so shards are read
+ * only if two hashes are equal. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +26,7 @@ static tarn_status hash_key(tarn_dataset *d, uint64_t sample, tarn_text *key,
     return TARN_OK;
 }
 
-/* hash becomes the chance of a sample, row its position. */
+/* Sets hash of each run to the chance of a sample, and row to its position. */
 static tarn_status draw_all(tarn_dataset *d, uint64_t seed, tarn__run *runs,
                             tarn_error *err)
 {
@@ -41,7 +42,7 @@ static tarn_status draw_all(tarn_dataset *d, uint64_t seed, tarn__run *runs,
     return status;
 }
 
-/* What the comparison needs, and its first failure. */
+/* Context of compare_chances, and its first failure. */
 typedef struct sorting {
     tarn_dataset *set;
     tarn_text left, right;
@@ -49,8 +50,8 @@ typedef struct sorting {
     tarn_error *err;
 } sorting;
 
-/* Keys with one hash have one chance: then the keys themselves decide. */
-static int compare(const void *left, const void *right, void *context)
+/* Keys with equal hashes have equal chances; then the keys themselves are compared. */
+static int compare_chances(const void *left, const void *right, void *context)
 {
     const tarn__run *a = left, *b = right;
     sorting *s = context;
@@ -68,7 +69,7 @@ static tarn_status sort_by_chance(tarn_dataset *d, uint64_t seed, tarn__run *run
 {
     sorting s = {.set = d, .status = TARN_OK, .err = err};
     TARN_TRY(draw_all(d, seed, runs, err));
-    qsort_r(runs, (size_t)d->count, sizeof *runs, compare, &s);
+    qsort_r(runs, (size_t)d->count, sizeof *runs, compare_chances, &s);
     tarn_text_reset(&s.left);
     tarn_text_reset(&s.right);
     return s.status;
@@ -82,9 +83,12 @@ tarn_status tarn_dataset_parts(tarn_dataset *d, const double *fractions, size_t 
     TARN__NEED(err, "out_parts", out_parts);
     TARN_TRY(tarn__check_fractions(fractions, count, err));
     if (count > UINT8_MAX)
-        return tarn__fail(err, TARN_ERR_LIMIT, "more than %d parts", UINT8_MAX);
+        return tarn__fail(err, TARN_ERR_LIMIT, "too many parts: %zu (limit %d)", count,
+                          UINT8_MAX);
     if (d->count > TARN_MAX_KEYED)
-        return tarn__fail(err, TARN_ERR_LIMIT, "more samples than TARN_MAX_KEYED");
+        return tarn__fail(
+            err, TARN_ERR_LIMIT, "cannot divide %llu samples by key (limit %llu)",
+            (unsigned long long)d->count, (unsigned long long)TARN_MAX_KEYED);
     tarn__run *runs = malloc(((size_t)d->count + 1) * sizeof *runs);
     if (!runs) return tarn__fail_memory(err);
     tarn_status status = sort_by_chance(d, seed, runs, err);

@@ -1,4 +1,4 @@
-/* Telling the system what will be read, so that the disk works on all of it at once. */
+/* Announces to the system what will be read, so that the disk reads all of it at once. */
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -8,20 +8,22 @@
 
 enum { PROBES = 4 };
 
-static bool find(tarn__source *source, tarn__item *item)
+/* False if the item has no bytes in a file. */
+static bool locate_item(tarn__source *source, tarn__item *item)
 {
     item->source = source;
     return source->kind->locate(source->state, item, 1, NULL) == TARN_OK &&
            item->spot.offset != TARN_NO_OFFSET && item->spot.size;
 }
 
-/* Whether some of the items are, none of them being elsewhere. */
-static bool are_here(tarn__source *source, const tarn__item *items, size_t count)
+/* Probes a few items: true if at least one could be located, and all of those are in
+ * memory. */
+static bool are_in_memory(tarn__source *source, const tarn__item *items, size_t count)
 {
     size_t probes = count < PROBES ? count : PROBES, here = 0;
     for (size_t i = 0; i < probes; i++) {
         tarn__item item = items[i * count / probes];
-        if (!find(source, &item)) continue;
+        if (!locate_item(source, &item)) continue;
         if (source->files.cold.always || !tarn__files_is_resident(&source->files, &item))
             return false;
         here++;
@@ -29,15 +31,16 @@ static bool are_here(tarn__source *source, const tarn__item *items, size_t count
     return here > 0;
 }
 
-/* Items of one source that has files. */
-static void announce(tarn__source *source, tarn__item *items, size_t count)
+/* Announces items of one source that has files. The flag is relaxed: it is a hint for
+ * tarn__cold_choose and orders nothing. */
+static void announce_source(tarn__source *source, tarn__item *items, size_t count)
 {
     size_t n = 0;
-    if (are_here(source, items, count)) return;
+    if (are_in_memory(source, items, count)) return;
     tarn__item *spare = malloc(count * sizeof *spare);
     tarn__run *runs = malloc(count * sizeof *runs);
     for (size_t i = 0; spare && runs && i < count; i++)
-        if (find(source, &items[i])) items[n++] = items[i];
+        if (locate_item(source, &items[i])) items[n++] = items[i];
     if (n) {
         tarn__target to = {.spare = spare, .runs = runs};
         atomic_store_explicit(&source->files.cold.announced, true, memory_order_relaxed);
@@ -51,7 +54,7 @@ void tarn__announce(tarn__source *source, tarn__item *items, size_t count)
 {
     size_t found = 0;
     if (!source->kind->resolve) {
-        announce(source, items, count);
+        announce_source(source, items, count);
         return;
     }
     for (size_t i = 0; i < count; i++) {
@@ -64,7 +67,7 @@ void tarn__announce(tarn__source *source, tarn__item *items, size_t count)
     tarn__items_group(items, found);
     for (size_t i = 0, n; i < found; i += n) {
         n = tarn__items_alike(items + i, found - i);
-        announce(items[i].source, items + i, n);
+        announce_source(items[i].source, items + i, n);
     }
 }
 
@@ -78,7 +81,8 @@ tarn_status tarn_dataset_prefetch(tarn_dataset *d, const uint64_t *samples,
     if (!fields) n_fields = d->n_fields;
     if (n_samples == 0 || n_fields == 0) return TARN_OK;
     if (n_samples > UINT32_MAX / n_fields)
-        return tarn__fail(err, TARN_ERR_USAGE, "%zu samples to prefetch", n_samples);
+        return tarn__fail(err, TARN_ERR_USAGE, "too many samples to prefetch: %zu",
+                          n_samples);
     tarn__item *items = malloc(n_samples * n_fields * sizeof *items);
     if (!items) return tarn__fail_memory(err);
     for (size_t s = 0; s < n_samples; s++)

@@ -1,5 +1,5 @@
-/* Many pieces in one call: each is placed, then they are copied into one buffer, where
- * they stand in the order asked. */
+/* Reads many pieces in one call: locates each, then copies them into one buffer in the
+ * order of the request. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "base/runs.h"
 #include "dataset/dataset.h"
 
-/* The items, what they are sorted by, and room for the items in that order. */
+/* The items, their sort keys, and room for the sorted items. */
 typedef struct work {
     tarn__item *items, *spare;
     tarn__run *runs;
@@ -19,7 +19,8 @@ static tarn_status get_work(tarn_dataset_batch *b, size_t count, work *out,
 {
     size_t each = 2 * sizeof(tarn__item) + sizeof(tarn__run);
     if (count >= UINT32_MAX || count > SIZE_MAX / 2 / each)
-        return tarn__fail(err, TARN_ERR_USAGE, "%zu pieces in one batch", count);
+        return tarn__fail(err, TARN_ERR_USAGE, "too many pieces in one batch: %zu",
+                          count);
     if (b->work_capacity < count) {
         free(b->work);
         free(b->offsets);
@@ -42,7 +43,7 @@ static tarn_status get_work(tarn_dataset_batch *b, size_t count, work *out,
 
 /* --- Items of several sources ------------------------------------------------------ */
 
-static tarn_status resolve(tarn__item *item, tarn_error *err)
+static tarn_status resolve_item(tarn__item *item, tarn_error *err)
 {
     tarn__source *source = item->source;
     TARN_TRY(tarn__leaf(&source, &item->sample, &item->field, err));
@@ -73,7 +74,7 @@ void tarn__items_group(tarn__item *items, size_t count)
 
 /* --- One batch --------------------------------------------------------------------- */
 
-/* Real fields go to the front, pseudo fields to the back with their text. */
+/* Lists real fields at the front, and pseudo fields, with their text, at the back. */
 static tarn_status take_wants(tarn_dataset *d, const tarn__want *wants, size_t count,
                               tarn__item *items, size_t *out_real, tarn_error *err)
 {
@@ -97,7 +98,7 @@ static tarn_status take_wants(tarn_dataset *d, const tarn__want *wants, size_t c
         if (is_pseudo)
             status = tarn__pseudo(base, number, id, &item->view, err);
         else if (d->source->kind->resolve)
-            status = resolve(item, err);
+            status = resolve_item(item, err);
         if (is_pseudo) item->spot.size = item->view.size;
     }
     for (size_t i = pseudo; status != TARN_OK && i < count; i++)
@@ -106,8 +107,8 @@ static tarn_status take_wants(tarn_dataset *d, const tarn__want *wants, size_t c
     return status;
 }
 
-static tarn_status lay_out(tarn_dataset_batch *b, const tarn__item *items, size_t count,
-                           tarn_error *err)
+static tarn_status set_offsets(tarn_dataset_batch *b, const tarn__item *items,
+                               size_t count, tarn_error *err)
 {
     uint64_t total = 0;
     for (size_t i = 0; i < count; i++)
@@ -130,7 +131,8 @@ static tarn_status lay_out(tarn_dataset_batch *b, const tarn__item *items, size_
     return TARN_OK;
 }
 
-/* Copies what was made, and moves it behind what was not. */
+/* Copies the bytes of made items, and moves these after the others. Returns the number of
+ * the others. */
 static size_t copy_made(tarn__item *items, size_t count, const tarn_dataset_batch *b)
 {
     size_t n = 0;
@@ -152,8 +154,8 @@ static size_t copy_made(tarn__item *items, size_t count, const tarn_dataset_batc
     return n;
 }
 
-/* The bytes of an item that are not stored as they are asked for. */
-static tarn_status make(tarn__item *item, tarn_error *err)
+/* Makes the bytes of an item that are not stored in the requested form. */
+static tarn_status make_item(tarn__item *item, tarn_error *err)
 {
     const tarn__source *s = item->source;
     TARN_TRY(s->kind->view(s->state, item->sample, item->field, &item->view, err));
@@ -161,15 +163,15 @@ static tarn_status make(tarn__item *item, tarn_error *err)
     return TARN_OK;
 }
 
-/* Items of one source: where they are, and the bytes of those that are made. */
-static tarn_status locate(tarn__item *items, size_t count, tarn_error *err)
+/* Locates items of one source, and makes the bytes of those that are not stored. */
+static tarn_status locate_items(tarn__item *items, size_t count, tarn_error *err)
 {
     const tarn__source *s = items[0].source;
     bool made = false;
     TARN_TRY(s->kind->locate(s->state, items, count, err));
     for (size_t i = 0; i < count; i++) {
         if (!items[i].spot.made) continue;
-        TARN_TRY(make(&items[i], err));
+        TARN_TRY(make_item(&items[i], err));
         made = true;
     }
     return made ? s->kind->settle(s->state, items[0].sample, err) : TARN_OK;
@@ -181,14 +183,14 @@ static tarn_status locate_all(const tarn_dataset *d, tarn__item *items, size_t c
     if (d->source->kind->resolve) tarn__items_group(items, count);
     for (size_t i = 0, n; i < count; i += n) {
         n = d->source->kind->resolve ? tarn__items_alike(items + i, count - i) : count;
-        TARN_TRY(locate(items + i, n, err));
+        TARN_TRY(locate_items(items + i, n, err));
     }
     return TARN_OK;
 }
 
-/* Items of one source that were not made. */
-static tarn_status copy(const tarn__item *items, size_t count, const tarn__target *to,
-                        tarn_error *err)
+/* Copies stored items of one source. */
+static tarn_status copy_items(const tarn__item *items, size_t count,
+                              const tarn__target *to, tarn_error *err)
 {
     tarn__source *s = items[0].source;
     tarn__cold_way way = tarn__cold_choose(&s->files.cold, tarn__files_is_resident,
@@ -207,7 +209,7 @@ static tarn_status copy_all(const work *w, size_t count, tarn_dataset_batch *b,
     size_t left = copy_made(w->items, count, b);
     for (size_t i = 0, n; i < left; i += n) {
         n = tarn__items_alike(w->items + i, left - i);
-        TARN_TRY(copy(w->items + i, n, &to, err));
+        TARN_TRY(copy_items(w->items + i, n, &to, err));
     }
     return TARN_OK;
 }
@@ -221,7 +223,7 @@ tarn_status tarn__dataset_read(tarn_dataset *d, const tarn__want *wants, size_t 
     TARN_TRY(get_work(out, count, &w, err));
     TARN_TRY(take_wants(d, wants, count, w.items, &real, err));
     tarn_status status = locate_all(d, w.items, real, err);
-    if (status == TARN_OK) status = lay_out(out, w.items, count, err);
+    if (status == TARN_OK) status = set_offsets(out, w.items, count, err);
     if (status == TARN_OK) status = copy_all(&w, count, out, err);
     for (size_t i = 0; i < count; i++)
         if (w.items[i].spot.made) tarn_view_release(&w.items[i].view);
@@ -241,7 +243,8 @@ tarn_status tarn_dataset_read(tarn_dataset *d, const uint64_t *samples, size_t n
     out->count = 0;
     if (!tarn__mul(n_samples, n_fields, &count) ||
         count > SIZE_MAX / 2 / sizeof(tarn__want))
-        return tarn__fail(err, TARN_ERR_USAGE, "%zu samples in one batch", n_samples);
+        return tarn__fail(err, TARN_ERR_USAGE, "too many samples in one batch: %zu",
+                          n_samples);
     tarn__want *wants = calloc((size_t)count + 1, sizeof *wants);
     if (!wants) return tarn__fail_memory(err);
     tarn__want *next = wants;

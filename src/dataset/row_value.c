@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "base/utf8.h"
 
-/* size is 1, 2, 4 or 8: the type was parsed. */
+/* dtype.size is 1, 2, 4 or 8. */
 static uint64_t bits_of(tarn_dtype dtype, const unsigned char *data)
 {
     uint64_t bits = 0;
@@ -44,8 +44,8 @@ bool tarn__element_number(tarn_dtype dtype, const unsigned char *data, double *o
     return true;
 }
 
-static tarn_status unicode(tarn_dtype dtype, const unsigned char *data, tarn__buf *out,
-                           tarn_error *err)
+static tarn_status add_unicode(tarn_dtype dtype, const unsigned char *data,
+                               tarn__buf *out, tarn_error *err)
 {
     tarn_dtype one = {dtype.order, 'u', 4};
     size_t count = dtype.size / 4;
@@ -55,7 +55,7 @@ static tarn_status unicode(tarn_dtype dtype, const unsigned char *data, tarn__bu
         char bytes[4];
         uint64_t code = bits_of(one, data + 4 * i);
         if (code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
-            return tarn__fail(err, TARN_ERR_FORMAT, "%llx is no Unicode character",
+            return tarn__fail(err, TARN_ERR_FORMAT, "0x%llx is not a Unicode character",
                               (unsigned long long)code);
         TARN_TRY(
             tarn__buf_add(out, bytes, tarn__utf8_encode((uint32_t)code, bytes), err));
@@ -77,14 +77,15 @@ tarn_status tarn__element_text(tarn_dtype dtype, const unsigned char *data,
     if (dtype.kind == 'U') {
         tarn__buf text;
         tarn__buf_init(&text, dtype.size + 4);
-        tarn_status status = unicode(dtype, data, &text, err);
+        tarn_status status = add_unicode(dtype, data, &text, err);
         if (status == TARN_OK)
             status = tarn__text_set(out, text.size ? text.data : "", text.size, err);
         tarn__buf_reset(&text);
         return status;
     }
     if (!tarn__element_integer(dtype, data, &number))
-        return tarn__fail(err, TARN_ERR_UNSUPPORTED, "neither text nor an integer");
+        return tarn__fail(err, TARN_ERR_UNSUPPORTED,
+                          "the value is neither text nor an integer");
     int len = snprintf(digits, sizeof digits, "%lld", (long long)number);
     return tarn__text_set(out, digits, (size_t)len, err);
 }

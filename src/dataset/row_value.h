@@ -5,15 +5,15 @@
 #include <tarn/array.h>
 #include <tarn/base.h>
 
-/* False for a type that is none of integers, and for what 64 bits with a sign do not
- * hold. */
+/* False if the type is not an integer or boolean, or the value does not fit in a signed
+ * integer of 64 bits. */
 bool tarn__element_integer(tarn_dtype dtype, const unsigned char *data, int64_t *out);
 
-/* Of any type of real numbers, rounded to the nearest double; false for others. */
+/* The value of any real type, rounded to the nearest double; false for other types. */
 bool tarn__element_number(tarn_dtype dtype, const unsigned char *data, double *out);
 
-/* Text without the NULs it is filled up with, integers in decimal digits.
- * TARN_ERR_UNSUPPORTED for other types, TARN_ERR_FORMAT for what is no Unicode. */
+/* Text without its padding of NULs; integers in decimal digits. TARN_ERR_UNSUPPORTED for
+ * other types, TARN_ERR_FORMAT for text that is not Unicode. */
 TARN_CHECKED tarn_status tarn__element_text(tarn_dtype dtype, const unsigned char *data,
                                             tarn_text *out, tarn_error *err);
 

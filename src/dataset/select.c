@@ -1,9 +1,9 @@
 /* Datasets made from datasets: slices, lists, orders, ranks and epochs. Each call returns
  * a new dataset over the same source; nothing is read.
  *
- * A dataset is either plain, with all its steps in its chain, or a plain one in an order
- * that changes with the epoch. Choosing positions freezes that order: it becomes a step.
- */
+ * A dataset is either plain, with all its steps in its chain, or a plain dataset (base)
+ * with an order that changes with the epoch. Choosing positions freezes that order: it
+ * becomes a step of the chain. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,7 +49,7 @@ tarn_status tarn__dataset_parts(tarn_dataset *d, tarn_dataset **base, tarn_order
     return TARN_OK;
 }
 
-/* Hands a dataset out if all went well; out is left alone otherwise. */
+/* Sets *out to the dataset on success; otherwise closes it and leaves *out unchanged. */
 static tarn_status hand_out(tarn_dataset *d, tarn_status status, tarn_dataset **out)
 {
     if (status == TARN_OK)
@@ -59,7 +59,7 @@ static tarn_status hand_out(tarn_dataset *d, tarn_status status, tarn_dataset **
     return status;
 }
 
-/* A plain dataset of the samples as they come now. A mix stays live. */
+/* A plain dataset of the samples in their current order. A mix stays live. */
 static tarn_status freeze(tarn_dataset *d, tarn_dataset **out, tarn_error *err)
 {
     tarn_dataset *frozen;
@@ -83,8 +83,8 @@ tarn_status tarn_dataset_slice(tarn_dataset *d, uint64_t start, int64_t stride,
                        (stride < 0 ? reach <= start : reach < d->count - start));
     if (!inside || stride == 0)
         return tarn__fail(err, TARN_ERR_USAGE,
-                          "a slice of %llu samples from %llu in steps of %lld is not "
-                          "within %llu samples",
+                          "a slice of %llu samples from %llu in steps of %lld is out of "
+                          "range for %llu samples",
                           (unsigned long long)count, (unsigned long long)start,
                           (long long)stride, (unsigned long long)d->count);
     tarn_dataset *part;
@@ -97,8 +97,8 @@ tarn_status tarn_dataset_slice(tarn_dataset *d, uint64_t start, int64_t stride,
 }
 
 /* at is overwritten. */
-static tarn_status choose(tarn_dataset *d, uint64_t *at, uint64_t count,
-                          tarn_dataset **out, tarn_error *err)
+static tarn_status select_positions(tarn_dataset *d, uint64_t *at, uint64_t count,
+                                    tarn_dataset **out, tarn_error *err)
 {
     tarn_dataset *part;
     TARN_TRY(freeze(d, &part, err));
@@ -119,10 +119,10 @@ tarn_status tarn_dataset_select(tarn_dataset *d, const uint64_t *samples, size_t
         at[i] = samples[i];
         if (at[i] < d->count) continue;
         free(at);
-        return tarn__fail(err, TARN_ERR_NO_SAMPLE, "sample %llu of %llu",
+        return tarn__fail(err, TARN_ERR_NO_SAMPLE, "no sample %llu; the dataset has %llu",
                           (unsigned long long)samples[i], (unsigned long long)d->count);
     }
-    tarn_status status = choose(d, at, count, out, err);
+    tarn_status status = select_positions(d, at, count, out, err);
     free(at);
     return status;
 }
@@ -152,14 +152,15 @@ tarn_status tarn_dataset_with_fields(tarn_dataset *d, const char *const *fields,
 
 /* --- Filters ----------------------------------------------------------------------- */
 
-static bool goes_below(const tarn_dataset *d)
+/* Whether filters apply below the order, which then orders the kept samples. */
+static bool filters_below_order(const tarn_dataset *d)
 {
     return d->order && tarn__order_is_whole(d->order);
 }
 
 tarn_status tarn__dataset_judged(tarn_dataset *d, tarn_dataset **out, tarn_error *err)
 {
-    if (d->order && !goes_below(d)) return freeze(d, out, err);
+    if (d->order && !filters_below_order(d)) return freeze(d, out, err);
     *out = tarn__dataset_use(d->order ? d->base : d);
     return TARN_OK;
 }
@@ -176,7 +177,7 @@ static uint64_t count_marked(const unsigned char *marks, uint64_t count)
     return total;
 }
 
-/* The order of the samples that are marked, of which there are n. */
+/* The order of the n marked samples. */
 static tarn_status keep_order(const tarn_order *from, const unsigned char *marks,
                               uint64_t count, uint64_t n, tarn_order **out,
                               tarn_error *err)
@@ -215,7 +216,7 @@ tarn_status tarn__dataset_keep(tarn_dataset *d, const unsigned char *marks,
 {
     tarn_dataset *judged, *kept;
     tarn_order *order = NULL;
-    bool below = goes_below(d);
+    bool below = filters_below_order(d);
     TARN_TRY(tarn__dataset_judged(d, &judged, err));
     uint64_t n = count_marked(marks, judged->count);
     if (n == judged->count && !judged->live && (below || !d->order)) {
@@ -256,7 +257,7 @@ tarn_status tarn_dataset_order(tarn_dataset *d, const tarn_order_options *option
         tarn_dataset_close(base);
         return status;
     }
-    /* The array is that of these samples: a mix has others in its next epoch. */
+    /* The array describes these samples, but a mix has others in its next epoch. */
     if (tarn__order_has_array(order)) base->live = false;
     return tarn__dataset_ordered(base, order, out, err);
 }
@@ -282,7 +283,7 @@ tarn_status tarn__dataset_base_at(tarn_dataset *base, uint64_t epoch, tarn_datas
     uint64_t offset = 0;
     if (base->live &&
         (!tarn__mul(epoch, base->source->samples, &offset) || offset > INT64_MAX))
-        return tarn__fail(err, TARN_ERR_LIMIT, "epoch %llu is too high for a mix",
+        return tarn__fail(err, TARN_ERR_LIMIT, "epoch %llu is too high for this mix",
                           (unsigned long long)epoch);
     TARN_TRY(tarn__dataset_like(base, out, err));
     (*out)->epoch = epoch;
@@ -290,7 +291,7 @@ tarn_status tarn__dataset_base_at(tarn_dataset *base, uint64_t epoch, tarn_datas
     return TARN_OK;
 }
 
-/* The dataset in an epoch, from a position of it. */
+/* The dataset from a position of an epoch on. */
 static tarn_status at_position(tarn_dataset *d, uint64_t epoch, uint64_t start,
                                tarn_dataset **out, tarn_error *err)
 {
@@ -332,7 +333,8 @@ tarn_status tarn_dataset_sequence(tarn_dataset *d, uint64_t from, uint64_t count
     TARN__NEED(err, "out", out || !count);
     if (d->order) return tarn_order_fill(d->order, from, count, out, err);
     if (!tarn__range_in(from, count, d->count))
-        return tarn__fail(err, TARN_ERR_USAGE, "samples %llu to %llu of %llu",
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "samples %llu to %llu are out of range: the dataset has %llu",
                           (unsigned long long)from, (unsigned long long)(from + count),
                           (unsigned long long)d->count);
     for (uint64_t i = 0; i < count; i++)

@@ -3,10 +3,10 @@
  *     {"tarn": 2, "data": "fold 120:9f3c...", "chain": "shuffle(seed=7)",
  *      "epoch": 1, "position": 64}
  *
- * data and chain are the fingerprint: a state is refused by other data, and by a chain
- * that gives other samples or another order. Ranks are not part of it. A mix has a list
- * of its sources in the place of data, with how many samples of each are in an epoch
- * (counts) and how many were used over all epochs (used). */
+ * data and chain are the fingerprint: a state is refused if the data differs, or if the
+ * chain gives other samples or another order. Ranks are not part of it. For a mix, data
+ * is a list of the sources, counts has the number of samples of each in an epoch, and
+ * used the number used over all epochs. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +25,9 @@ enum { VERSION = 2 };
 
 static tarn_status describe_data(tarn_dataset *base, tarn__buf *out, tarn_error *err);
 
-/* The text about a source's index, which takes a pass over it, is kept. */
+/* Describes a source. This reads the whole index, so the text is kept. It is set once:
+ * release and acquire make the text visible with the pointer, and a thread that loses the
+ * exchange drops its copy. */
 static tarn_status describe_source(tarn__source *s, tarn__buf *out, tarn_error *err)
 {
     const char *text = atomic_load_explicit(&s->text, memory_order_acquire);
@@ -36,11 +38,11 @@ static tarn_status describe_source(tarn__source *s, tarn__buf *out, tarn_error *
     if (!copy) return tarn__fail_memory(err);
     if (!atomic_compare_exchange_strong_explicit(
             &s->text, &none, copy, memory_order_acq_rel, memory_order_acquire))
-        free(copy); /* another thread was faster */
+        free(copy);
     return TARN_OK;
 }
 
-/* The steps above the data, without the blank in front. */
+/* The steps above the data. Each begins with a blank. */
 static tarn_status describe_chain(tarn_dataset *base, const tarn_order *order,
                                   tarn__buf *out, tarn_error *err)
 {
@@ -83,8 +85,8 @@ static tarn_status describe_data(tarn_dataset *base, tarn__buf *out, tarn_error 
 
 /* --- Writing ----------------------------------------------------------------------- */
 
-/* The text of a fingerprint, without the blank in front; the buffer is emptied, but its
- * memory stays until it is used again. */
+/* The text of a fingerprint, without a blank at the start. Empties the buffer; the text
+ * stays valid until the buffer is used again. */
 static const char *take_text(tarn__buf *text, size_t *out_size)
 {
     size_t size = text->size, blank = size && text->data[0] == ' ';
@@ -200,9 +202,9 @@ static tarn_status take_version(const tarn__json *root, tarn_error *err)
                       (unsigned long long)version, VERSION);
 }
 
-/* Compares a text of the state with what this dataset has; mine is emptied. */
-static tarn_status compare(const tarn__json *theirs, const char *what, tarn__buf *mine,
-                           tarn_error *err)
+/* Compares a text of the state with this dataset's, and empties mine. */
+static tarn_status compare_text(const tarn__json *theirs, const char *what,
+                                tarn__buf *mine, tarn_error *err)
 {
     char shown[200], own[200];
     size_t size;
@@ -228,7 +230,7 @@ static tarn_status check_parts(const tarn__json *list, tarn_dataset *base,
     const tarn__json *v = list + 1;
     for (size_t k = 0; k < parts; k++, v = tarn__json_next(v)) {
         TARN_TRY(describe_part(tarn__mix_part(base->source, k, &count), text, err));
-        TARN_TRY(compare(v, "source", text, err));
+        TARN_TRY(compare_text(v, "source", text, err));
     }
     return TARN_OK;
 }
@@ -246,10 +248,10 @@ static tarn_status take_list(const tarn__json *root, const char *name, size_t n,
                       "%s in the state is not a list of %zu numbers", name, n);
 }
 
-/* What a state of a mix says besides. */
+/* The additional entries in a state of a mix. */
 typedef struct mix_state {
     uint64_t counts[TARN_MAX_MIX], used[TARN_MAX_MIX];
-    bool same; /* the counts are those of this mix */
+    bool same; /* counts are equal to those of this mix */
 } mix_state;
 
 static tarn_status take_mix(const tarn__json *root, tarn_dataset *base, mix_state *out,
@@ -268,7 +270,7 @@ static tarn_status take_mix(const tarn__json *root, tarn_dataset *base, mix_stat
     return TARN_OK;
 }
 
-/* A dataset over a mix whose sources go on from where the state's were. */
+/* A dataset over a mix whose sources continue from the state's positions. */
 static tarn_status continue_mix(tarn_dataset *d, const mix_state *m, uint64_t epoch,
                                 tarn_dataset **out, tarn_error *err)
 {
@@ -287,8 +289,9 @@ static tarn_status continue_mix(tarn_dataset *d, const mix_state *m, uint64_t ep
     return TARN_OK;
 }
 
-/* With other weights an epoch is another one: sources go on where they were, and an epoch
- * begins. Below an order the samples used so far are not the first of each source. */
+/* With other weights an epoch has other samples, so sources continue from their positions
+ * and a new epoch begins. With an order this is possible only between epochs, because the
+ * samples used so far are not the first of each source. */
 static tarn_status apply_weights(tarn_dataset *d, const mix_state *m, uint64_t *epoch,
                                  uint64_t *used, tarn_dataset **out, tarn_error *err)
 {
@@ -298,15 +301,15 @@ static tarn_status apply_weights(tarn_dataset *d, const mix_state *m, uint64_t *
     bool ordered = d->order && tarn__order_options(d->order)->kind != TARN_ORDER_IDENTITY;
     if ((ordered || tarn_dataset_unordered(d)->chain.n) && position && position < total)
         return tarn__fail(err, TARN_ERR_STALE,
-                          "the state is in the middle of an epoch of a mix that has an "
-                          "order and other weights; change weights between epochs");
+                          "the state is in the middle of an epoch of a mix with an order "
+                          "and different weights; change weights between epochs");
     if (position >= total) ++*epoch;
     *used = 0;
     return continue_mix(d, m, *epoch, out, err);
 }
 
-/* With the same weights, sources may have been used otherwise in the epochs before, if
- * weights were changed then. */
+/* With the same weights, the number of used samples may still differ, if weights were
+ * changed in an earlier epoch. */
 static tarn_status apply_used(tarn_dataset *d, mix_state *m, uint64_t epoch,
                               uint64_t position, tarn_dataset **out, tarn_error *err)
 {
@@ -320,8 +323,8 @@ static tarn_status apply_used(tarn_dataset *d, mix_state *m, uint64_t epoch,
         same &= m->used[k] == now[k];
         if (m->used[k] < turns)
             return tarn__fail(err, TARN_ERR_FORMAT,
-                              "used in the state is %llu for source %zu, of which %llu "
-                              "samples are before position %llu",
+                              "used in the state is %llu for source %zu (expected at "
+                              "least %llu, the samples before position %llu)",
                               (unsigned long long)m->used[k], k,
                               (unsigned long long)turns, (unsigned long long)position);
         m->used[k] -= turns;
@@ -348,10 +351,10 @@ static tarn_status take_state(const tarn__json *root, tarn_dataset *d, mix_state
         TARN_TRY(take_mix(root, base, m, text, err));
     } else {
         TARN_TRY(describe_data(base, text, err));
-        TARN_TRY(compare(data, "data", text, err));
+        TARN_TRY(compare_text(data, "data", text, err));
     }
     TARN_TRY(describe_chain(base, d->order, text, err));
-    TARN_TRY(compare(tarn__json_find(root, "chain"), "chain", text, err));
+    TARN_TRY(compare_text(tarn__json_find(root, "chain"), "chain", text, err));
     TARN_TRY(take_number(root, "epoch", epoch, err));
     TARN_TRY(take_number(root, "position", used, err));
     if (root->size != (mix ? 7u : 5u))
@@ -366,9 +369,9 @@ static tarn_status take_state(const tarn__json *root, tarn_dataset *d, mix_state
     return TARN_OK;
 }
 
-/* After the last position the next epoch begins. */
-static tarn_status normalise(tarn_dataset *d, uint64_t *epoch, uint64_t *used,
-                             tarn_error *err)
+/* Moves a position after the last one to the start of the next epoch. */
+static tarn_status wrap_position(tarn_dataset *d, uint64_t *epoch, uint64_t *used,
+                                 tarn_error *err)
 {
     tarn_dataset *base;
     tarn_order *order;
@@ -379,7 +382,7 @@ static tarn_status normalise(tarn_dataset *d, uint64_t *epoch, uint64_t *used,
     tarn_dataset_close(base);
     if (*used > info.total)
         return tarn__fail(err, TARN_ERR_FORMAT,
-                          "the state is at position %llu of an epoch of %llu",
+                          "the state is at position %llu, but the epoch has %llu",
                           (unsigned long long)*used, (unsigned long long)info.total);
     if (*used < info.total || info.total == 0) return TARN_OK;
     *used = 0;
@@ -404,7 +407,7 @@ tarn_status tarn__state_take(tarn_dataset *d, const char *state, size_t size,
     tarn_status status =
         m ? take_state(tarn__json_root(&doc), d, m, out, out_epoch, out_used, &text, err)
           : tarn__fail_memory(err);
-    if (status == TARN_OK) status = normalise(*out, out_epoch, out_used, err);
+    if (status == TARN_OK) status = wrap_position(*out, out_epoch, out_used, err);
     if (status != TARN_OK) tarn_dataset_close(*out);
     free(m);
     tarn__buf_reset(&text);

@@ -1,5 +1,5 @@
-/* Several views of one sample: fields named PREFIX.SUFFIX, templates that leave the
- * prefix open, and which prefixes fill them for a sample in an epoch. */
+/* Views of a sample. Fields are named PREFIX.SUFFIX. Templates have slots for prefixes,
+ * which are filled with a random choice for each sample and epoch. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,12 +12,12 @@
 
 enum { MAX_SLOTS = 4096, MAX_TEMPLATE = 4096 };
 
-/* A template: literal text and slots by turns, then the ending. */
+/* A template: literal text and slots alternate; the last literal has the suffix. */
 typedef struct template
 {
-    char *whole;    /* as it was given */
-    char *text;     /* literals, one behind the other, each with a NUL */
-    uint32_t *slot; /* behind each literal but the last; the last has the ending */
+    char *whole;    /* the caller's text */
+    char *text;     /* the literals, each with a NUL after it */
+    uint32_t *slot; /* after each literal except the last */
     size_t n_slots;
     uint32_t suffix;
 }
@@ -25,10 +25,10 @@ template;
 
 struct tarn_views {
     tarn_views_options options;
-    tarn__names prefixes; /* sorted, of those that have every ending */
-    tarn__names fields;   /* all of the dataset */
+    tarn__names prefixes; /* those with every suffix, sorted */
+    tarn__names fields;   /* all fields of the dataset */
     uint32_t *numbers;    /* of the fields in the dataset */
-    tarn__names suffixes; /* that templates use */
+    tarn__names suffixes; /* used by templates */
     template *templates;
     size_t n_templates;
     size_t n_slots;
@@ -55,7 +55,7 @@ void tarn_views_free(tarn_views *v)
 static tarn_status bad_template(const char *text, const char *why, tarn_error *err)
 {
     char shown[200];
-    return tarn__fail(err, TARN_ERR_USAGE, "template %s: %s; one looks like {0}.jpg",
+    return tarn__fail(err, TARN_ERR_USAGE, "template %s: %s; a valid template is {0}.jpg",
                       tarn_printable(shown, sizeof shown, text, strlen(text)), why);
 }
 
@@ -67,7 +67,8 @@ static tarn_status parse_slot(const char *whole, const char **p, uint32_t *out,
     uint32_t value = 0;
     for (; **p >= '0' && **p <= '9'; ++*p) {
         value = value * 10 + (uint32_t)(**p - '0');
-        if (value >= MAX_SLOTS) return bad_template(whole, "too high a slot", err);
+        if (value >= MAX_SLOTS)
+            return bad_template(whole, "the slot number is too high", err);
     }
     if (*p == digits || **p != '}')
         return bad_template(whole, "a slot is a number in braces", err);
@@ -87,13 +88,14 @@ static tarn_status parse_template(template *t, const char *text, tarn_error *err
     for (const char *p = text; *p;) {
         bool doubled = (*p == '{' || *p == '}') && p[1] == *p;
         if (*p == '{' && !doubled) {
-            if (dots) return bad_template(text, "slots stand in front of the dot", err);
+            if (dots) return bad_template(text, "slots must be before the dot", err);
             TARN_TRY(parse_slot(text, &p, &t->slot[t->n_slots], err));
             t->n_slots++;
             t->text[used++] = '\0';
             continue;
         }
-        if (*p == '}' && !doubled) return bad_template(text, "a lone brace", err);
+        if (*p == '}' && !doubled)
+            return bad_template(text, "a brace without its counterpart", err);
         dots += *p == '.';
         t->text[used++] = *p;
         p += doubled ? 2 : 1;
@@ -111,8 +113,8 @@ static const char *ending_of(const template *t)
     return p;
 }
 
-/* All slots from 0 on are used, and each with the same endings: needs[slot] counts how
- * many of the endings, which are told apart by marks. */
+/* All slots from 0 on must be used, each with the same suffixes. marks has one line for
+ * each slot, with a mark for each suffix. */
 static tarn_status check_slots(tarn_views *v, tarn_error *err)
 {
     size_t n_suffixes = v->suffixes.count;
@@ -126,11 +128,11 @@ static tarn_status check_slots(tarn_views *v, tarn_error *err)
         if (!memchr(line, 1, n_suffixes))
             status =
                 tarn__fail(err, TARN_ERR_USAGE,
-                           "no template has slot {%zu}, but one has a higher one", slot);
+                           "no template has slot {%zu}, but one has a higher slot", slot);
         else if (memcmp(line, marks, n_suffixes) != 0)
             status =
                 tarn__fail(err, TARN_ERR_USAGE,
-                           "slot {%zu} is used with other endings than slot {0}", slot);
+                           "slot {%zu} is used with other suffixes than slot {0}", slot);
     }
     free(marks);
     return status;
@@ -139,7 +141,7 @@ static tarn_status check_slots(tarn_views *v, tarn_error *err)
 static tarn_status take_templates(tarn_views *v, const char *const *templates,
                                   size_t count, tarn_error *err)
 {
-    if (count == 0) return tarn__fail(err, TARN_ERR_USAGE, "no templates");
+    if (count == 0) return tarn__fail(err, TARN_ERR_USAGE, "the views have no templates");
     v->templates = calloc(count, sizeof *v->templates);
     if (!v->templates) return tarn__fail_memory(err);
     v->n_templates = count;
@@ -189,7 +191,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Prefixes that have all endings, as copies in list. */
+/* Copies the prefixes that have all suffixes to list. */
 static tarn_status list_prefixes(const tarn_views *v, char **list, size_t *out_count,
                                  tarn__buf *text, tarn_error *err)
 {
@@ -226,7 +228,8 @@ static tarn_status sort_prefixes(tarn_views *v, tarn_error *err)
     n = v->prefixes.count;
     if (n == 0 || (!v->options.replace && v->n_slots > n))
         return tarn__fail(err, TARN_ERR_USAGE,
-                          "%zu views are asked for, and %zu prefixes have all endings",
+                          "the templates have %zu slots, but %zu prefixes have all "
+                          "suffixes",
                           v->n_slots, n);
     return TARN_OK;
 }
@@ -264,7 +267,7 @@ const char *tarn__views_template(const tarn_views *v, size_t number)
 
 /* --- Choosing ---------------------------------------------------------------------- */
 
-/* The field that a template stands for when its slots are filled. */
+/* The field that a template gives with these prefixes in its slots. */
 static tarn_status fill_template(const tarn_views *v, const template *t,
                                  const uint64_t *chosen, tarn__buf *text, uint32_t *out,
                                  tarn_error *err)
@@ -281,7 +284,7 @@ static tarn_status fill_template(const tarn_views *v, const template *t,
     uint32_t id = tarn__names_find(&v->fields, text->data, text->size - 1);
     if (id == TARN__NAME_NONE)
         return tarn__fail(err, TARN_ERR_USAGE,
-                          "the templates make field %s, which the dataset does not have",
+                          "the templates give field %s, which the dataset does not have",
                           text->data);
     *out = v->numbers[id];
     return TARN_OK;

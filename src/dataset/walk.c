@@ -1,6 +1,6 @@
-/* All samples of a dataset for a callback: groups of samples are viewed by whichever
- * thread is free, and handed on in order (base/turns.h). Payloads stay where they are
- * mapped. */
+/* Calls a callback with all samples of a dataset. Any free thread views a group of
+ * samples; groups are passed to the callback in order (base/turns.h). Mapped payloads are
+ * not copied. */
 #include <stdlib.h>
 
 #include <tarn/members.h>
@@ -12,19 +12,19 @@
 #include "dataset/dataset.h"
 
 enum {
-    GROUP = 64,           /* samples viewed before the first of them is handed on */
-    GROUP_BYTES = 8 << 20 /* copied into memory, where files are not mapped; the rest of a
-                             group is read when its turn comes */
+    GROUP = 64,           /* samples viewed before the first is passed on */
+    GROUP_BYTES = 8 << 20 /* limit of bytes copied ahead, if files are not mapped; the
+                             rest of a group is read in its turn */
 };
 
 /* Some samples of a group, and their views. */
 typedef struct desk {
-    uint64_t from; /* the first of them */
+    uint64_t from; /* position of the first */
     uint64_t numbers[GROUP], rows[GROUP];
     uint64_t key_at[GROUP];
-    tarn__buf keys; /* each ended by a NUL */
+    tarn__buf keys; /* each with a NUL after it */
     size_t starts[GROUP + 1];
-    uint32_t shards[GROUP]; /* of all members; UINT32_MAX: several */
+    uint32_t shards[GROUP]; /* shard of all members; UINT32_MAX: more than one */
     size_t count;
     tarn__members members;
     tarn_field *fields;
@@ -47,7 +47,7 @@ static void *new_desk(void)
     return d;
 }
 
-static void clear(desk *d)
+static void clear_desk(desk *d)
 {
     while (d->n_fields)
         tarn_view_release(&d->views[--d->n_fields]);
@@ -58,7 +58,7 @@ static void clear(desk *d)
 static void free_desk(void *state)
 {
     desk *d = state;
-    clear(d);
+    clear_desk(d);
     tarn__buf_reset(&d->keys);
     free(d->members.items);
     free(d->fields);
@@ -101,12 +101,12 @@ static tarn_status add_sample(const walk *w, desk *d, tarn_error *err)
     return TARN_OK;
 }
 
-/* As many samples as may be in memory, and at least one. */
-static tarn_status load(const walk *w, desk *d, uint64_t from, uint64_t to,
-                        tarn_error *err)
+/* Views samples from from on until GROUP_BYTES are copied, but at least one. */
+static tarn_status view_samples(const walk *w, desk *d, uint64_t from, uint64_t to,
+                                tarn_error *err)
 {
     size_t count = (size_t)(to - from), done;
-    clear(d);
+    clear_desk(d);
     d->from = from;
     TARN_TRY(tarn_dataset_sequence(w->set, from, count, d->numbers, err));
     TARN_TRY(tarn__dataset_keys(tarn_dataset_unordered(w->set), d->numbers, count,
@@ -116,11 +116,11 @@ static tarn_status load(const walk *w, desk *d, uint64_t from, uint64_t to,
     return TARN_OK;
 }
 
-/* --- Handing on -------------------------------------------------------------------- */
+/* --- Passing on -------------------------------------------------------------------- */
 
-/* Files must have been whole all the while; one look is enough for samples of one file.
- */
-static tarn_status settle(const walk *w, const desk *d, size_t i, tarn_error *err)
+/* Checks that files were complete the whole time. One check is enough for consecutive
+ * samples of one file. */
+static tarn_status settle_sample(const walk *w, const desk *d, size_t i, tarn_error *err)
 {
     bool same = i + 1 < d->count && d->shards[i] == d->shards[i + 1];
     if (same && d->shards[i] != UINT32_MAX && !w->set->source->kind->resolve)
@@ -133,7 +133,7 @@ static tarn_status put_all(const walk *w, const desk *d, tarn_error *err)
     for (size_t i = 0; i < d->count; i++) {
         TARN_TRY(w->put(w->context, 0, d->keys.data + d->key_at[i],
                         d->fields + d->starts[i], d->starts[i + 1] - d->starts[i], err));
-        TARN_TRY(settle(w, d, i, err));
+        TARN_TRY(settle_sample(w, d, i, err));
     }
     return TARN_OK;
 }
@@ -144,13 +144,13 @@ static uint64_t group_end(const walk *w, size_t group)
     return end < w->set->count ? end : w->set->count;
 }
 
-static tarn_status load_turn(void *context, void *state, size_t group, tarn_error *err)
+static tarn_status view_group(void *context, void *state, size_t group, tarn_error *err)
 {
     const walk *w = context;
-    return load(w, state, (uint64_t)group * GROUP, group_end(w, group), err);
+    return view_samples(w, state, (uint64_t)group * GROUP, group_end(w, group), err);
 }
 
-static tarn_status hand_on_turn(void *context, void *state, size_t group, tarn_error *err)
+static tarn_status pass_group(void *context, void *state, size_t group, tarn_error *err)
 {
     const walk *w = context;
     desk *d = state;
@@ -159,9 +159,9 @@ static tarn_status hand_on_turn(void *context, void *state, size_t group, tarn_e
         from += d->count;
         TARN_TRY(put_all(w, d, err));
         if (from >= to) break;
-        TARN_TRY(load(w, d, from, to, err));
+        TARN_TRY(view_samples(w, d, from, to, err));
     }
-    clear(d);
+    clear_desk(d);
     if (w->options.progress &&
         w->options.progress(w->options.progress_context, to, w->set->count))
         return tarn__fail(err, TARN_ERR_CANCELLED, "stopped");
@@ -173,7 +173,7 @@ TARN__DEFINE_INIT(tarn_walk_options, TARN_WALK_OPTIONS_INIT)
 tarn_status tarn_dataset_walk(tarn_dataset *d, const tarn_walk_options *options,
                               tarn_put put, void *context, tarn_error *err)
 {
-    static const tarn__turns_work work = {new_desk, free_desk, load_turn, hand_on_turn};
+    static const tarn__turns_work work = {new_desk, free_desk, view_group, pass_group};
     TARN__NEED(err, "dataset", d);
     TARN__NEED(err, "put", put);
     TARN__OPTIONS(tarn_walk_options, taken, TARN_WALK_OPTIONS_INIT, options, err);

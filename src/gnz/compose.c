@@ -1,5 +1,5 @@
-/* Writing a header: entries to the JSON that Python's json.dumps(…, sort_keys=True) would
- * give, and the layout, whose offsets and header depend on each other. */
+/* Writes headers: the JSON that Python's json.dumps(…, sort_keys=True) would produce, and
+ * the layout. The array offsets and the length of the header depend on each other. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,11 +24,11 @@ tarn_status tarn__gnz_metadata_take(const char *json, size_t len, tarn__buf *out
     const tarn__json *root = tarn__json_root(&doc);
     tarn_status status = TARN_OK;
     if (root->kind != TARN__JSON_OBJECT)
-        status = tarn__fail(err, TARN_ERR_USAGE, "metadata is not a JSON object");
+        status = tarn__fail(err, TARN_ERR_USAGE, "metadata: not a JSON object");
     else if (tarn__json_find(root, TARN_GNZ_RESERVED))
-        status = tarn__fail(err, TARN_ERR_USAGE,
-                            "the metadata key %s is reserved: leave it out",
-                            TARN_GNZ_RESERVED);
+        status =
+            tarn__fail(err, TARN_ERR_USAGE, "metadata: the key %s is reserved; remove it",
+                       TARN_GNZ_RESERVED);
     if (status == TARN_OK) {
         tarn__json_begin(&w, out);
         tarn__json_put_value(&w, root, true);
@@ -38,9 +38,9 @@ tarn_status tarn__gnz_metadata_take(const char *json, size_t len, tarn__buf *out
     return status;
 }
 
-/* --- The text ---------------------------------------------------------------------- */
+/* --- Text -------------------------------------------------------------------------- */
 
-/* The order of code points, which in UTF-8 is that of the bytes. */
+/* Code point order, which in UTF-8 is the order of the bytes. */
 static int by_name(const void *a, const void *b)
 {
     const tarn__gnz_entry *x = *(tarn__gnz_entry *const *)a,
@@ -75,8 +75,8 @@ static bool has_note(const tarn__gnz_entry *e)
     return e->has_checksum || e->reserved > e->rows;
 }
 
-/* A checksum takes eight digits whatever its value, so that the layout can be made before
- * it is known. */
+/* A checksum always takes eight digits, so the layout can be made before the value is
+ * known. */
 static void put_sum(tarn__json_writer *w, const char *key, uint32_t sum)
 {
     char text[16];
@@ -97,7 +97,7 @@ static void put_note(tarn__json_writer *w, const tarn__gnz_entry *e)
     tarn__json_close(w, '}');
 }
 
-/* Our key in front of the others; the order is put right when it is written. */
+/* Puts the reserved key first; the keys are sorted when they are written. */
 static tarn_status join_metadata(const tarn__gnz_plan *plan, tarn__gnz_entry **sorted,
                                  tarn__buf *out, tarn_error *err)
 {
@@ -177,10 +177,10 @@ tarn_status tarn__gnz_compose(const tarn__gnz_plan *plan, bool widest, tarn__buf
     TARN_TRY(status);
     size_t len = out->size - begin - TARN__GNZ_PREFIX;
     if (len > TARN_MAX_GNZ_HEADER)
-        return tarn__fail(err, TARN_ERR_LIMIT,
-                          "a header of %zu bytes, and the limit is %u "
-                          "(TARN_MAX_GNZ_HEADER)",
-                          len, TARN_MAX_GNZ_HEADER);
+        return tarn__fail(
+            err, TARN_ERR_LIMIT,
+            "the header has %zu bytes; the limit is %u (TARN_MAX_GNZ_HEADER)", len,
+            TARN_MAX_GNZ_HEADER);
     tarn__put32(out->data + begin + 4, (uint32_t)len);
     return TARN_OK;
 }
@@ -201,7 +201,7 @@ tarn_status tarn__gnz_header_sum(const tarn__gnz_plan *plan, uint32_t *out,
     return status;
 }
 
-/* --- The layout -------------------------------------------------------------------- */
+/* --- Layout ------------------------------------------------------------------------ */
 
 static tarn_status place(const tarn__gnz_plan *plan, uint64_t pages, uint64_t *out_size,
                          tarn_error *err)
@@ -219,8 +219,8 @@ static tarn_status place(const tarn__gnz_plan *plan, uint64_t pages, uint64_t *o
     return TARN_OK;
 }
 
-/* More pages make offsets, and so the header, longer, never shorter: what grows until it
- * fits has found the least that does. */
+/* More pages make the offsets, and so the header, longer and never shorter. Growing until
+ * the header fits therefore finds the smallest layout that fits. */
 tarn_status tarn__gnz_layout(const tarn__gnz_plan *plan, uint64_t min_pages,
                              uint64_t *out_size, tarn_error *err)
 {

@@ -1,11 +1,11 @@
-/* The journal of an update: a file beside the array file that tells what to do after a
- * crash. While arrays are added it says to which length the file is to be cut back; from
- * before the header is overwritten until that is on the disk it has the old header and
- * the new one, of which a crash may leave a mix. The old header also tells whether the
- * journal is about the file that has the name now.
+/* The journal of an update: a file next to the array file that says how to recover from a
+ * crash. While arrays are added, it says to which length the file must be truncated. From
+ * before the header is overwritten until the new header is on the disk, it has the old
+ * and the new header, because a crash may leave a mix of both. The old header also shows
+ * whether the journal belongs to the file that has the name now.
  *
- * GNZJ, CRC-32C of the rest, length of a header (64 bits), length of the file to be cut
- * to or 0 (64 bits), old header, new header. */
+ * Format: GNZJ, CRC-32C of the rest, length of a header (64 bits), length to which the
+ * file is truncated or 0 (64 bits), old header, new header. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -32,7 +32,7 @@ static char *beside(const char *path)
     return name;
 }
 
-/* Beside the file itself: who comes through another link, or none, is to find it too. */
+/* Next to the file itself, so that it is found through every link to the file. */
 static char *journal_path(const char *path)
 {
     char *real = realpath(path, NULL);
@@ -42,15 +42,15 @@ static char *journal_path(const char *path)
     return name;
 }
 
-/* What cannot be looked for may well be there, unless nothing can have such a name: that
- * of an array file may be as long as a name can be. */
+/* A journal that cannot be checked for may exist. The exception is a name that is too
+ * long for any file: the name of an array file may have the longest permitted length. */
 static tarn_status look_for(const char *name, bool *out_there, tarn_error *err)
 {
     const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name;
     *out_there = access(name, F_OK) == 0;
     if (*out_there || errno == ENOENT || errno == ENOTDIR || strlen(base) > NAME_MAX)
         return TARN_OK;
-    return tarn__fail_errno(err, name, errno, "cannot tell whether there is a journal");
+    return tarn__fail_errno(err, name, errno, "cannot check for a journal");
 }
 
 tarn_status tarn__gnz_journal_find(const char *path, bool *out_there, tarn_error *err)
@@ -116,7 +116,7 @@ tarn_status tarn__gnz_put_head(const char *path, int fd, const char *head, size_
     return tarn__fail_errno(err, path, errno, "cannot sync");
 }
 
-/* A journal is whole, because it was published; a file that is none is refused. */
+/* A published journal is complete. Any other file with its name is refused. */
 static tarn_status check_journal(const tarn__contents *j, const char *name,
                                  size_t *out_len, tarn_error *err)
 {
@@ -126,14 +126,14 @@ static tarn_status check_journal(const tarn__contents *j, const char *name,
         len > 2 * (uint64_t)TARN_MAX_GNZ_HEADER || j->size != FRONT + 2 * len ||
         tarn__get32(d + 4) !=
             journal_sum(d, d + FRONT, d + FRONT + (size_t)len, (size_t)len))
-        return tarn__fail_at(err, TARN_ERR_FORMAT, name, TARN_NO_OFFSET,
-                             "not the journal of an update; look what it is, and remove "
-                             "it");
+        return tarn__fail_at(
+            err, TARN_ERR_FORMAT, name, TARN_NO_OFFSET,
+            "not the journal of an update; check what the file is, then remove it");
     *out_len = (size_t)len;
     return TARN_OK;
 }
 
-/* Byte by byte: not every disk writes a sector whole or not at all. */
+/* Byte by byte, because not every disk writes sectors atomically. */
 static bool is_mix(const unsigned char *now, const unsigned char *old_head,
                    const unsigned char *new_head, size_t len)
 {
@@ -151,7 +151,7 @@ static tarn_status check_new(const unsigned char *head, size_t len, int fd,
     if (fstat(fd, &st) != 0) return tarn__fail_errno(err, path, errno, "cannot stat");
     if (len < TARN__GNZ_PREFIX || json > len - TARN__GNZ_PREFIX)
         return tarn__fail_at(err, TARN_ERR_FORMAT, path, 0,
-                             "the journal's header is longer than the journal");
+                             "the header in the journal is longer than the journal");
     TARN_TRY(tarn__gnz_parse(&header, (const char *)head + TARN__GNZ_PREFIX, json,
                              (uint64_t)st.st_size, err));
     tarn__gnz_header_reset(&header);
@@ -168,13 +168,14 @@ static tarn_status apply(const tarn__contents *j, size_t len, const char *path,
     if (status == TARN_OK && !is_mix(now, old_head, new_head, len))
         status =
             tarn__fail_at(err, TARN_ERR_STALE, name, TARN_NO_OFFSET,
-                          "this journal is of another file than %s; remove it", path);
+                          "the journal belongs to another file than %s; remove it", path);
     free(now);
     TARN_TRY(status);
     TARN_TRY(check_new(new_head, len, fd, path, err));
     uint64_t cut = tarn__get64(j->data + 16);
     if (cut && ftruncate(fd, (off_t)cut) != 0)
-        return tarn__fail_errno(err, path, errno, "cannot cut off what was being added");
+        return tarn__fail_errno(
+            err, path, errno, "cannot truncate the file to its length before the update");
     return tarn__gnz_put_head(path, fd, (const char *)new_head, len, err);
 }
 

@@ -1,4 +1,4 @@
-/* Reading a header: JSON to entries, and every check that needs no value of an array. */
+/* Parses headers: JSON to entries, with every check that needs no array values. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@
 
 static const char magic[4] = {'G', 'N', 'Z', '1'};
 
-/* A failure of the header as a whole has the place where the JSON begins. */
+/* Errors about the header as a whole have the offset of the JSON. */
 #define FAIL(err, code, ...) tarn__fail_at(err, code, NULL, TARN__GNZ_PREFIX, __VA_ARGS__)
 
 typedef struct printable {
@@ -38,7 +38,7 @@ tarn_status tarn__gnz_entry_measure(tarn__gnz_entry *e, tarn_error *err)
     if (e->reserved < e->rows) e->reserved = e->rows;
     if (!tarn__mul(e->reserved, e->row_bytes, &extent) || extent > INT64_MAX)
         return tarn__fail(err, TARN_ERR_LIMIT,
-                          "an array of this shape does not fit into 2^63 bytes");
+                          "an array of this shape needs more than 2^63 bytes");
     return TARN_OK;
 }
 
@@ -63,12 +63,12 @@ static tarn_status take_name(tarn__gnz_header *h, const tarn__json *key,
     if (memchr(key->u.text, '\0', key->size) ||
         !tarn__utf8_is_valid(key->u.text, key->size))
         return FAIL(err, TARN_ERR_UNSUPPORTED,
-                    "array name \"%s\" has a NUL or half a surrogate pair in it",
+                    "array name \"%s\" contains a NUL or half a surrogate pair",
                     tarn_printable(shown, sizeof shown, key->u.text, key->size));
     if (key->size > TARN_MAX_NAME)
         return FAIL(err, TARN_ERR_LIMIT,
-                    "an array name of %u bytes, and the limit is %u (TARN_MAX_NAME)",
-                    key->size, TARN_MAX_NAME);
+                    "array name of %u bytes; the limit is %u (TARN_MAX_NAME)", key->size,
+                    TARN_MAX_NAME);
     TARN_TRY(tarn__names_add(&h->names, key->u.text, key->size, &id, err));
     tarn__name name = tarn__names_get(&h->names, id);
     e->name = name.data;
@@ -85,7 +85,7 @@ static tarn_status take_shape(const tarn__json *v, tarn__gnz_entry *e, uint64_t 
                     show(&p, e));
     if (v->size > TARN_MAX_DIMS)
         return FAIL(err, TARN_ERR_LIMIT,
-                    "array \"%s\": %u dimensions, and the limit is %u (TARN_MAX_DIMS)",
+                    "array \"%s\": %u dimensions; the limit is %u (TARN_MAX_DIMS)",
                     show(&p, e), v->size, TARN_MAX_DIMS);
     const tarn__json *dim = v + 1;
     for (uint32_t i = 0; i < v->size; i++, dim = tarn__json_next(dim))
@@ -104,7 +104,8 @@ static tarn_status take_dtype(const tarn__json *v, tarn__gnz_entry *e, tarn_erro
     printable p;
     tarn_error why;
     if (!v || v->kind != TARN__JSON_STRING)
-        return FAIL(err, TARN_ERR_FORMAT, "array \"%s\": dtype is not text", show(&p, e));
+        return FAIL(err, TARN_ERR_FORMAT, "array \"%s\": dtype is not a string",
+                    show(&p, e));
     if (tarn_dtype_parse(v->u.text, v->size, &e->dtype, &why) != TARN_OK)
         return FAIL(err, why.code, "array \"%s\": %s", show(&p, e), why.message);
     return TARN_OK;
@@ -131,7 +132,7 @@ static tarn_status take_place(const tarn__gnz_header *h, const tarn__json *v,
                     show(&p, e));
     if (e->offset < end)
         return FAIL(err, TARN_ERR_FORMAT,
-                    "array \"%s\": offset %llu lies in the header, which ends at %llu",
+                    "array \"%s\": offset %llu is inside the header, which ends at %llu",
                     show(&p, e), (unsigned long long)e->offset, (unsigned long long)end);
     if (e->offset % TARN_GNZ_PAGE)
         return FAIL(err, TARN_ERR_FORMAT,
@@ -139,14 +140,14 @@ static tarn_status take_place(const tarn__gnz_header *h, const tarn__json *v,
                     (unsigned long long)e->offset, TARN_GNZ_PAGE);
     if (!tarn__range_in(e->offset, bytes, file_size))
         return FAIL(err, TARN_ERR_TRUNCATED,
-                    "array \"%s\": its %llu bytes from offset %llu do not fit the file, "
-                    "which has %llu",
+                    "array \"%s\": its %llu bytes at offset %llu end after the file, "
+                    "which has %llu bytes",
                     show(&p, e), (unsigned long long)bytes, (unsigned long long)e->offset,
                     (unsigned long long)file_size);
     return TARN_OK;
 }
 
-/* The four values an array has, found in one walk over its keys. */
+/* The four values of an array, found in one walk along its keys. */
 typedef struct fields {
     const tarn__json *offset, *shape, *dtype, *order;
     bool extra;
@@ -203,9 +204,8 @@ static int by_offset(const void *a, const void *b)
     return (p > q) - (p < q);
 }
 
-/* Finds arrays that overlap. What is reserved behind an array
- * counts only if it lies before the next one: otherwise the note about it is of another
- * file, and is dropped. */
+/* Finds arrays that overlap. Reserved space counts only if it ends before the next array;
+ * otherwise the note about it came from another file, and is dropped. */
 static tarn_status check_places(tarn__gnz_entry **sorted, size_t count,
                                 uint64_t file_size, tarn_error *err)
 {
@@ -244,7 +244,7 @@ static tarn_status check_overlap(tarn__gnz_header *h, uint64_t file_size, tarn_e
     return status;
 }
 
-/* Room for the shapes of all arrays, before any of them is checked. */
+/* The total number of dimensions, to allocate all shapes before any array is checked. */
 static size_t count_dims(const tarn__json *arrays)
 {
     size_t count = 0;
@@ -293,8 +293,7 @@ static bool parse_hex(const tarn__json *v, uint32_t *out)
     return true;
 }
 
-/* Notes are taken for what they are worth: whoever copies metadata from file to file may
- * have brought them along. */
+/* Invalid notes are ignored, because metadata may have been copied from another file. */
 static void take_note(const tarn__json *note, tarn__gnz_entry *e)
 {
     uint64_t rows, extent;
@@ -344,7 +343,7 @@ static tarn_status take_metadata(tarn__gnz_header *h, const tarn__json *metadata
     return TARN_OK;
 }
 
-/* --- The whole --------------------------------------------------------------------- */
+/* --- The whole header -------------------------------------------------------------- */
 
 static tarn_status take_root(tarn__gnz_header *h, const tarn__json *root,
                              uint64_t file_size, tarn_error *err)
@@ -357,7 +356,8 @@ static tarn_status take_root(tarn__gnz_header *h, const tarn__json *root,
     if (!v || !tarn__json_uint64(v, &version))
         return FAIL(err, TARN_ERR_FORMAT, "the header has no version");
     if (version != 1)
-        return FAIL(err, TARN_ERR_UNSUPPORTED, "version %llu, and only 1 is known",
+        return FAIL(err, TARN_ERR_UNSUPPORTED,
+                    "version %llu is not supported (expected 1)",
                     (unsigned long long)version);
     const tarn__json *arrays = tarn__json_find(root, "arrays"),
                      *metadata = tarn__json_find(root, "metadata");
@@ -401,19 +401,20 @@ static tarn_status check_prefix(const unsigned char *prefix, size_t got,
                              "not an array file: it does not begin with GNZ1");
     *out_len = tarn__get32(prefix + 4);
     if (*out_len > file_size - TARN__GNZ_PREFIX)
-        return tarn__fail_at(err, TARN_ERR_TRUNCATED, NULL, 4,
-                             "a header of %u bytes does not fit the file, which has %llu",
-                             *out_len, (unsigned long long)file_size);
+        return tarn__fail_at(
+            err, TARN_ERR_TRUNCATED, NULL, 4,
+            "a header of %u bytes does not fit into the file, which has %llu bytes",
+            *out_len, (unsigned long long)file_size);
     if (*out_len > TARN_MAX_GNZ_HEADER)
-        return tarn__fail_at(err, TARN_ERR_LIMIT, NULL, 4,
-                             "a header of %u bytes, and the limit is %u "
-                             "(TARN_MAX_GNZ_HEADER)",
-                             *out_len, TARN_MAX_GNZ_HEADER);
+        return tarn__fail_at(
+            err, TARN_ERR_LIMIT, NULL, 4,
+            "the header has %u bytes; the limit is %u (TARN_MAX_GNZ_HEADER)", *out_len,
+            TARN_MAX_GNZ_HEADER);
     return TARN_OK;
 }
 
-static tarn_status load(tarn__gnz_header *h, int fd, const char *path, uint64_t file_size,
-                        tarn_error *err)
+static tarn_status read_header(tarn__gnz_header *h, int fd, const char *path,
+                               uint64_t file_size, tarn_error *err)
 {
     unsigned char prefix[TARN__GNZ_PREFIX];
     size_t got;
@@ -432,7 +433,7 @@ tarn_status tarn__gnz_load(tarn__gnz_header *h, int fd, const char *path,
                            uint64_t file_size, tarn_error *err)
 {
     *h = (tarn__gnz_header){0};
-    tarn_status status = load(h, fd, path, file_size, err);
+    tarn_status status = read_header(h, fd, path, file_size, err);
     if (status != TARN_OK && err) tarn__error_place(err, path, err->offset);
     return status;
 }

@@ -1,5 +1,5 @@
-/* Reading array files: views into maps, rows by position, rows as samples. The header is
- * parse.c's; here every access asks the file for its length first. */
+/* Reads array files: views into maps, rows by position, rows as samples. parse.c reads
+ * the header. Every access here checks the length of the file first. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -32,8 +32,7 @@ static int by_rows(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The number of rows that most arrays have; of two that are equally common, the larger.
- */
+/* The row count that most arrays have; of two equally common counts, the larger. */
 static tarn_status find_samples(tarn_gnz *g, tarn_error *err)
 {
     const tarn__gnz_header *h = &g->header;
@@ -53,7 +52,7 @@ static tarn_status find_samples(tarn_gnz *g, tarn_error *err)
     return TARN_OK;
 }
 
-/* A header that makes no sense may be one that an update was about to replace. */
+/* A header that cannot be parsed may be half overwritten by an update. */
 static void hint_at_journal(const char *path, tarn_error *err)
 {
     bool there;
@@ -61,7 +60,7 @@ static void hint_at_journal(const char *path, tarn_error *err)
     size_t used = strlen(err->message);
     snprintf(
         err->message + used, sizeof err->message - used,
-        "; an update is going on or was interrupted: verify with repair puts it right");
+        "; an update is running or was interrupted: verify with repair fixes the file");
 }
 
 tarn_status tarn_gnz_open(const char *path, const tarn_gnz_options *options,
@@ -102,7 +101,7 @@ void tarn_gnz_close(tarn_gnz *g)
     free(g);
 }
 
-/* --- What is in it ----------------------------------------------------------------- */
+/* --- Contents ---------------------------------------------------------------------- */
 
 void tarn_gnz_info_get(const tarn_gnz *g, tarn_gnz_info *out, size_t size)
 {
@@ -127,7 +126,7 @@ static tarn_status entry_at(const tarn_gnz *g, size_t number, const tarn__gnz_en
 {
     if (number >= g->header.count)
         return tarn__fail_at(err, TARN_ERR_NO_FIELD, g->file.path, TARN_NO_OFFSET,
-                             "no array number %zu: there are %zu", number,
+                             "no array number %zu; the file has %zu arrays", number,
                              g->header.count);
     *out = &g->header.entries[number];
     return TARN_OK;
@@ -173,7 +172,7 @@ tarn_status tarn_gnz_find(const tarn_gnz *g, const char *name, size_t *out,
 
 /* --- Views ------------------------------------------------------------------------- */
 
-/* A map of what is no longer there kills whoever touches it. */
+/* Access to a mapped page past the end of the file raises SIGBUS. */
 tarn_status tarn__gnz_check_length(const tarn_gnz *g, tarn_error *err)
 {
     struct stat st;
@@ -184,7 +183,7 @@ tarn_status tarn__gnz_check_length(const tarn_gnz *g, tarn_error *err)
                              "the file was truncated while it was in use");
     if ((uint64_t)st.st_size >= g->file.size) return TARN_OK;
     return tarn__fail_at(err, TARN_ERR_TRUNCATED, g->file.path, (uint64_t)st.st_size,
-                         "the file was truncated while it was open: it had %llu bytes",
+                         "the file was truncated while it was open (it had %llu bytes)",
                          (unsigned long long)g->file.size);
 }
 
@@ -193,8 +192,8 @@ static tarn_status make_write_map(tarn_gnz *g, tarn_error *err)
     struct stat ours, theirs;
     if (g->io != TARN_IO_MAP)
         return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, g->file.path, TARN_NO_OFFSET,
-                             "writing in place needs a map, and this file system or the "
-                             "options exclude it");
+                             "writing in place needs a memory map, which the file system "
+                             "or the options exclude");
     g->write_fd = open(g->file.path, O_RDWR | O_CLOEXEC);
     if (g->write_fd < 0)
         return tarn__fail_errno(err, g->file.path, errno, "cannot open for writing");
@@ -225,7 +224,7 @@ static tarn_status view_for_writing(tarn_gnz *g, const tarn__gnz_entry *e, void 
     return status;
 }
 
-/* A map of the array alone, that nobody else sees. */
+/* A private map of one array. */
 static tarn_status view_copy(const tarn_gnz *g, const tarn__gnz_entry *e,
                              tarn_gnz_view *view, void **out, tarn_error *err)
 {
@@ -269,13 +268,13 @@ tarn_status tarn_gnz_get(tarn_gnz *g, size_t number, tarn_gnz_mode mode,
 {
     TARN__NEED(err, "gnz", g);
     TARN__NEED(err, "out", out);
-    static char nothing[1]; /* where the values of an empty array are */
+    static char nothing[1]; /* the values of an empty array */
     const tarn__gnz_entry *e;
     void *data = nothing;
     *out = (tarn_gnz_view){0};
     TARN_TRY(entry_at(g, number, &e, err));
     if ((unsigned)mode > TARN_GNZ_COPY)
-        return tarn__fail(err, TARN_ERR_USAGE, "no mode %d", (int)mode);
+        return tarn__fail(err, TARN_ERR_USAGE, "%d is not a view mode", (int)mode);
     if (tarn__gnz_bytes(e)) {
         tarn_status status = view_of(g, e, mode, out, &data, err);
         if (status != TARN_OK) {
@@ -315,15 +314,15 @@ static tarn_status check_rows(const tarn_gnz *g, const tarn__gnz_entry *e, uint6
     char shown[96];
     if (first <= e->rows && rows <= e->rows - first) return TARN_OK;
     return tarn__fail_at(err, TARN_ERR_NO_SAMPLE, g->file.path, TARN_NO_OFFSET,
-                         "no rows %llu to %llu: array \"%s\" has %llu",
+                         "no rows %llu to %llu: array \"%s\" has %llu rows",
                          (unsigned long long)first, (unsigned long long)(first + rows),
                          tarn_printable(shown, sizeof shown, e->name, e->name_size),
                          (unsigned long long)e->rows);
 }
 
-/* Reads a slice of an array whose first index runs fastest: for each place in a row the
- * rows lie together, and there may be many such places, so pieces of some size are read
- * and taken apart. */
+/* Reads rows of an array in Fortran order. The values at one position of all rows are
+ * stored together, and there may be many positions, so larger pieces are read and
+ * split. */
 static tarn_status read_fortran(const tarn_gnz *g, const tarn__gnz_entry *e,
                                 uint64_t first, uint64_t rows, char *buf, tarn_error *err)
 {
@@ -338,7 +337,7 @@ static tarn_status read_fortran(const tarn_gnz *g, const tarn__gnz_entry *e,
     uint64_t index[TARN_MAX_DIMS] = {0};
     tarn__gnz_entry_array(e, NULL, &whole);
     for (uint64_t place = 0; place < places && status == TARN_OK; place++) {
-        uint64_t source = 0; /* of this place, counted in columns, last index fastest */
+        uint64_t source = 0; /* start of this position in columns, last index fastest */
         for (unsigned i = 1; i < e->ndim; i++)
             source += index[i] * (uint64_t)whole.strides[i] / column;
         for (uint64_t row = 0; row < rows && status == TARN_OK; row += at_once) {
@@ -368,7 +367,7 @@ tarn_status tarn_gnz_read(tarn_gnz *g, size_t number, uint64_t first, uint64_t r
     uint64_t bytes = rows * e->row_bytes;
     if (bytes > size)
         return tarn__fail_at(err, TARN_ERR_LIMIT, g->file.path, TARN_NO_OFFSET,
-                             "the rows take %llu bytes, and the buffer has %zu",
+                             "the rows need %llu bytes, but the buffer has %zu",
                              (unsigned long long)bytes, size);
     if (bytes == 0) return TARN_OK;
     tarn_status status =
@@ -395,7 +394,7 @@ void tarn_gnz_advise(tarn_gnz *g, size_t number, uint64_t first, uint64_t rows,
         entry_at(g, number, &e, NULL) != TARN_OK ||
         check_rows(g, e, first, rows, NULL) != TARN_OK)
         return;
-    /* In an array of Fortran order rows are everywhere. */
+    /* In Fortran order the values of a row are spread over the whole array. */
     uint64_t at = e->fortran ? e->offset : e->offset + first * e->row_bytes;
     uint64_t len = e->fortran ? tarn__gnz_bytes(e) : rows * e->row_bytes;
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), before = at & (page - 1);

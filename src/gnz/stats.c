@@ -1,5 +1,5 @@
-/* Least, greatest, mean and a histogram of an array, in two passes over its bytes, read
- * by position. */
+/* Minimum, maximum, mean and histogram of an array, computed in two passes that read
+ * its bytes by position. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ typedef struct pass {
     bool binning;
 } pass;
 
-/* A sum that does not lose the small ones (Neumaier). */
+/* Neumaier summation, which keeps small addends. */
 static void add(pass *p, double x)
 {
     double sum = p->sum + x;
@@ -102,7 +102,7 @@ tarn_status tarn_gnz_stats_get(tarn_gnz *g, size_t number, tarn_gnz_stats *out,
     if (info.dtype.kind == 'c' || info.dtype.kind == 'S' || info.dtype.kind == 'U')
         return tarn__fail_at(
             err, TARN_ERR_UNSUPPORTED, g->file.path, TARN_NO_OFFSET,
-            "array \"%s\" has no order: it is not of real numbers",
+            "array \"%s\" has no statistics: its values are not real numbers",
             tarn_printable(shown, sizeof shown, info.name, strlen(info.name)));
     TARN_TRY(tarn__cast_init(&cast, info.dtype, wide, err));
     char *raw = malloc(BLOCK);

@@ -1,5 +1,5 @@
-/* Changing an array file in place: arrays behind the others, rows behind the rows, and
- * only then a new header over the old one. */
+/* Changes an array file in place: appends arrays and rows first, and only then overwrites
+ * the header. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "gnz/writer.h"
 #include "io/file.h"
 
-/* One writer at a time, and the file that has the name now. */
+/* Only one writer may have the file open, and the file must still have its name. */
 static tarn_status lock_file(tarn_gnz_writer *w, tarn_error *err)
 {
     struct stat ours, named = {0};
@@ -27,12 +27,13 @@ static tarn_status lock_file(tarn_gnz_writer *w, tarn_error *err)
                              "not a regular file");
     if (flock(w->fd, LOCK_EX | LOCK_NB) != 0)
         return tarn__fail_errno(err, w->path, errno,
-                                "cannot lock; another update is going on");
+                                "cannot lock: another update is running");
     if (stat(w->path, &named) != 0 && errno != ENOENT)
         return tarn__fail_errno(err, w->path, errno, "cannot stat");
     if (named.st_ino != ours.st_ino || named.st_dev != ours.st_dev)
-        return tarn__fail_at(err, TARN_ERR_STALE, w->path, TARN_NO_OFFSET,
-                             "the file was replaced while it was opened; try again");
+        return tarn__fail_at(
+            err, TARN_ERR_STALE, w->path, TARN_NO_OFFSET,
+            "the file was replaced while it was being opened; try again");
     return TARN_OK;
 }
 
@@ -84,11 +85,10 @@ tarn_status tarn__gnz_open_old(tarn_gnz_writer *w, tarn_error *err)
     TARN_TRY(measure_file(w, err));
     TARN_TRY(tarn__gnz_load(&header, w->fd, w->path, w->old_size, err));
     tarn_status status =
-        header.extra
-            ? tarn__fail_at(err, TARN_ERR_UNSUPPORTED, w->path, TARN__GNZ_PREFIX,
-                            "the header has keys that an update would lose; convert the "
-                            "file instead")
-            : take_old(w, &header, err);
+        header.extra ? tarn__fail_at(err, TARN_ERR_UNSUPPORTED, w->path, TARN__GNZ_PREFIX,
+                                     "the header has keys that an update would lose; "
+                                     "convert the file instead")
+                     : take_old(w, &header, err);
     size_t head = TARN__GNZ_PREFIX + (size_t)header.length;
     tarn__gnz_header_reset(&header);
     TARN_TRY(status);
@@ -110,7 +110,7 @@ static tarn_status place_new(tarn_gnz_writer *w, uint64_t *out_size, tarn_error 
     *out_size = end;
     if (good) return TARN_OK;
     return tarn__fail_at(err, TARN_ERR_LIMIT, w->path, TARN_NO_OFFSET,
-                         "the arrays do not fit into 2^63 bytes");
+                         "the arrays need more than 2^63 bytes");
 }
 
 tarn_status tarn__gnz_begin_update(tarn_gnz_writer *w, tarn_error *err)
@@ -124,7 +124,7 @@ tarn_status tarn__gnz_begin_update(tarn_gnz_writer *w, tarn_error *err)
     if (status == TARN_OK) status = tarn__gnz_compose(&plan, true, &head, err);
     if (status == TARN_OK && head.size > w->space)
         status = tarn__fail_at(err, TARN_ERR_LIMIT, w->path, TARN__GNZ_PREFIX,
-                               "the new header takes %zu bytes, and there is room for "
+                               "the new header needs %zu bytes, but there is space for "
                                "%llu; convert the file with more header pages",
                                head.size, (unsigned long long)w->space);
     tarn__buf_reset(&head);
@@ -136,7 +136,7 @@ tarn_status tarn__gnz_begin_update(tarn_gnz_writer *w, tarn_error *err)
     return tarn__gnz_take_space(w, w->old_size, size, err);
 }
 
-/* Old and new header at one length, so that one can be told from the other byte by
+/* Pads the old and the new header to one length, so that they can be compared byte by
  * byte. */
 static tarn_status even_out(tarn_gnz_writer *w, tarn__buf *head, tarn_error *err)
 {
@@ -171,8 +171,8 @@ tarn_status tarn__gnz_finish_update(tarn_gnz_writer *w, tarn_error *err)
     return status;
 }
 
-/* What cannot be taken back here is taken back, or finished, by whoever finds the
- * journal: it must not speak of a new header when what that describes was cut off. */
+/* What cannot be undone here is undone or finished when the journal is applied. The
+ * journal must not contain a new header whose arrays were truncated. */
 static void take_back(tarn_gnz_writer *w)
 {
     if (w->replacing && !tarn__gnz_journal_remove(w->path)) return;

@@ -1,5 +1,5 @@
-/* Values on their way to the file: any strides, any type, in blocks, so that memory stays
- * small whatever the size; and read back where a checksum is missing. */
+/* Writes values of any strides and any type to the file, in blocks, so that memory use
+ * does not depend on the size. Also reads them back where a checksum is missing. */
 #include <stdlib.h>
 
 #include "base/array.h"
@@ -13,9 +13,9 @@ enum { BLOCK = 1 << 20, DIRECT = 16 << 20 };
 typedef struct stream {
     tarn_gnz_writer *writer;
     const tarn__cast *cast;
-    char *gathered; /* a block of elements as they are */
-    char *cast_out; /* and as they will be */
-    uint64_t at;    /* in the file */
+    char *gathered; /* a block of elements before the cast */
+    char *cast_out; /* the same elements after it */
+    uint64_t at;    /* offset in the file */
     uint32_t *crc;
 } stream;
 
@@ -46,7 +46,7 @@ static tarn_status emit_packed(stream *s, const char *data, uint64_t count,
     return TARN_OK;
 }
 
-/* A part of the rows of an array, or with one row the array in it. */
+/* Some rows of an array; with inner, which needs one row, the array inside that row. */
 static tarn_array part(const tarn_array *a, uint64_t first, uint64_t rows, bool inner)
 {
     tarn_array p = *a;
@@ -61,7 +61,7 @@ static tarn_array part(const tarn_array *a, uint64_t first, uint64_t rows, bool 
     return p;
 }
 
-/* Goes down one dimension where a single row is more than a block. */
+/* Recurses into the next dimension where a single row is larger than a block. */
 static tarn_status emit_array(stream *s, const tarn_array *a, tarn_error *err)
 {
     uint64_t bytes = tarn_array_bytes(a), count = tarn_array_count(a);
@@ -100,7 +100,7 @@ tarn_status tarn__gnz_write_values(tarn_gnz_writer *w, const tarn_array *values,
     return status;
 }
 
-/* --- Checksums of what was written out of order ------------------------------------ */
+/* --- Checksums of values written out of order -------------------------------------- */
 
 static tarn_status sum_slot(tarn_gnz_writer *w, tarn__gnz_slot *slot, char *block,
                             tarn_error *err)

@@ -1,5 +1,5 @@
-/* Checking a whole array file: the header by opening it, values by their checksums, and
- * zeros where zeros belong. Reads by position, never through a map. */
+/* Verifies a whole array file: the header by opening it, values by their checksums, and
+ * padding, which must be zero. Reads by position, never through a map. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -27,20 +27,20 @@ typedef struct check {
     uint64_t done;
 } check;
 
-static void tell(check *c, const tarn_error *what)
+static void report_problem(check *c, const tarn_error *what)
 {
     c->report->problems++;
     if (c->o->problem) c->o->problem(c->o->problem_context, what);
 }
 
-#define TELL(c, code, offset, ...)                                                       \
+#define REPORT(c, code, offset, ...)                                                     \
     do {                                                                                 \
-        tarn_error tell_what_;                                                           \
-        tarn__error_set(&tell_what_, code, (c)->path, offset, __VA_ARGS__);              \
-        tell(c, &tell_what_);                                                            \
+        tarn_error problem_;                                                             \
+        tarn__error_set(&problem_, code, (c)->path, offset, __VA_ARGS__);                \
+        report_problem(c, &problem_);                                                    \
     } while (0)
 
-static tarn_status step(check *c, uint64_t bytes, tarn_error *err)
+static tarn_status report_progress(check *c, uint64_t bytes, tarn_error *err)
 {
     c->done += bytes;
     if (!c->o->progress ||
@@ -55,21 +55,21 @@ static tarn_status check_values(check *c, const tarn__gnz_entry *e, tarn_error *
     uint32_t crc = 0;
     uint64_t bytes = tarn__gnz_bytes(e);
     c->report->bytes += bytes;
-    if (!e->has_checksum) return step(c, bytes, err);
+    if (!e->has_checksum) return report_progress(c, bytes, err);
     for (uint64_t at = 0; at < bytes;) {
         size_t n = bytes - at < BLOCK ? (size_t)(bytes - at) : BLOCK;
         TARN_TRY(
             tarn__read_exact(c->gnz->file.fd, c->path, c->block, n, e->offset + at, err));
         crc = tarn__crc32c(crc, c->block, n);
         at += n;
-        TARN_TRY(step(c, n, err));
+        TARN_TRY(report_progress(c, n, err));
     }
     c->report->checksummed++;
     if (crc != e->checksum)
-        TELL(c, TARN_ERR_CHECKSUM, e->offset,
-             "array \"%s\": checksum does not match (stored %08x, computed %08x)",
-             tarn_printable(shown, sizeof shown, e->name, e->name_size), e->checksum,
-             crc);
+        REPORT(c, TARN_ERR_CHECKSUM, e->offset,
+               "array \"%s\": checksum does not match (stored %08x, computed %08x)",
+               tarn_printable(shown, sizeof shown, e->name, e->name_size), e->checksum,
+               crc);
     return TARN_OK;
 }
 
@@ -84,9 +84,9 @@ static size_t zeros(const unsigned char *data, size_t len)
     return at;
 }
 
-/* Rows that are reserved and do not count yet may hold anything: an append that was
- * interrupted leaves them so. */
-static tarn_status check_gap(check *c, uint64_t from, uint64_t to, const char *behind,
+/* Reserved rows after the last row may hold anything, because an interrupted append
+ * leaves values there. */
+static tarn_status check_gap(check *c, uint64_t from, uint64_t to, const char *array,
                              tarn_error *err)
 {
     char shown[96];
@@ -95,15 +95,14 @@ static tarn_status check_gap(check *c, uint64_t from, uint64_t to, const char *b
         TARN_TRY(tarn__read_exact(c->gnz->file.fd, c->path, c->block, n, at, err));
         size_t good = zeros(c->block, n);
         if (good < n) {
-            TELL(c, TARN_ERR_FORMAT, at + good, "a byte behind %s%s%s is not zero",
-                 behind ? "array \"" : "the header",
-                 behind ? tarn_printable(shown, sizeof shown, behind, strlen(behind))
-                        : "",
-                 behind ? "\"" : "");
+            REPORT(c, TARN_ERR_FORMAT, at + good, "nonzero byte after %s%s%s",
+                   array ? "array \"" : "the header",
+                   array ? tarn_printable(shown, sizeof shown, array, strlen(array)) : "",
+                   array ? "\"" : "");
             return TARN_OK;
         }
         at += n;
-        TARN_TRY(step(c, n, err));
+        TARN_TRY(report_progress(c, n, err));
     }
     return TARN_OK;
 }
@@ -121,19 +120,19 @@ static tarn_status check_gaps(check *c, tarn__gnz_entry **sorted, tarn_error *er
 {
     const tarn__gnz_header *h = &c->gnz->header;
     uint64_t end = TARN__GNZ_PREFIX + h->length, size = c->gnz->file.size;
-    const char *behind = NULL;
+    const char *array = NULL;
     for (size_t i = 0; i < h->count; i++) {
         if (sorted[i]->offset > end)
-            TARN_TRY(check_gap(c, end, sorted[i]->offset, behind, err));
+            TARN_TRY(check_gap(c, end, sorted[i]->offset, array, err));
         if (sorted[i]->offset + tarn__gnz_extent(sorted[i]) < end) continue;
         end = sorted[i]->offset + tarn__gnz_extent(sorted[i]);
-        behind = sorted[i]->name;
+        array = sorted[i]->name;
     }
     if (size % TARN_GNZ_PAGE)
-        TELL(c, TARN_ERR_TRUNCATED, size,
-             "the file's length is not a multiple of %u: padding is missing",
-             TARN_GNZ_PAGE);
-    return end < size ? check_gap(c, end, size, behind, err) : TARN_OK;
+        REPORT(c, TARN_ERR_TRUNCATED, size,
+               "the length of the file is not a multiple of %u: padding is missing",
+               TARN_GNZ_PAGE);
+    return end < size ? check_gap(c, end, size, array, err) : TARN_OK;
 }
 
 static tarn_status check_header(check *c, tarn__gnz_entry **entries, tarn_error *err)
@@ -147,14 +146,16 @@ static tarn_status check_header(check *c, tarn__gnz_entry **entries, tarn_error 
     if (!h->has_sum) return TARN_OK;
     TARN_TRY(tarn__gnz_header_sum(&plan, &sum, err));
     if (sum != h->sum)
-        TELL(c, TARN_ERR_CHECKSUM, TARN__GNZ_PREFIX,
-             "the header's checksum does not match (stored %08x, computed %08x): it is "
-             "damaged, or was written by a program that does not know of checksums",
-             h->sum, sum);
+        REPORT(c, TARN_ERR_CHECKSUM, TARN__GNZ_PREFIX,
+               "the checksum of the header does not match (stored %08x, computed %08x): "
+               "the header is damaged, or was written by a program that does not update "
+               "checksums",
+               h->sum, sum);
     return TARN_OK;
 }
 
-/* Whether this is what stands under the reserved key: checksums of arrays and header. */
+/* Whether v looks like the value of the reserved key: checksums of arrays and of the
+ * header. */
 static bool is_ours(const tarn__json *v)
 {
     if (v->kind != TARN__JSON_OBJECT) return false;
@@ -177,8 +178,9 @@ static const tarn__json *find_ours(const tarn__json *object, unsigned depth)
     return NULL;
 }
 
-/* Without a checksum of the header nothing tells a changed name, not even that of the key
- * the checksums stand under. Where they stand under another one, that was it. */
+/* Without a checksum of the header, a changed name cannot be detected, not even that of
+ * the reserved key. Checksums under another key mean that the name of the key was
+ * damaged. */
 static tarn_status check_strays(check *c, tarn_error *err)
 {
     const tarn__gnz_header *h = &c->gnz->header;
@@ -195,10 +197,10 @@ static tarn_status check_strays(check *c, tarn_error *err)
     const tarn__json *root = tarn__json_root(&doc);
     const tarn__json *key = root->kind == TARN__JSON_OBJECT ? find_ours(root, 1) : NULL;
     if (key)
-        TELL(
+        REPORT(
             c, TARN_ERR_CHECKSUM, TARN__GNZ_PREFIX,
-            "checksums stand under \"%s\", which is not where they belong: the header is "
-            "damaged",
+            "the key \"%s\" holds checksums, which only the reserved key may hold: the "
+            "header is damaged",
             tarn_printable(shown, sizeof shown, key->u.text, key->size));
     tarn__json_reset(&doc);
     return TARN_OK;
@@ -257,14 +259,14 @@ static tarn_status verify_file(const char *path, const tarn_gnz_verify_options *
         if (o->repair)
             TARN_TRY(repair(&c, err));
         else
-            TELL(&c, TARN_ERR_STALE, TARN_NO_OFFSET,
-                 "an update is going on or was interrupted; repairing, or the next "
-                 "update, "
-                 "finishes it or takes it back");
+            REPORT(
+                &c, TARN_ERR_STALE, TARN_NO_OFFSET,
+                "an update is running or was interrupted; a repair, or the next update, "
+                "finishes or undoes it");
     }
     tarn_status status = tarn_gnz_open(path, &read, &gnz, &why);
     if (is_about_data(status)) {
-        tell(&c, &why);
+        report_problem(&c, &why);
         return TARN_OK;
     }
     if (status != TARN_OK) {

@@ -1,5 +1,5 @@
-/* Writing array files: what is to be in them, the layout, regions and rows from any
- * thread, and the end. Nothing has the final name before that. */
+/* Writes array files: collects the arrays, lays them out, accepts regions and rows from
+ * any thread, and publishes. The file gets its final name only when it is complete. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -17,14 +17,14 @@
 
 TARN__DEFINE_INIT(tarn_gnz_writer_options, TARN_GNZ_WRITER_OPTIONS_INIT)
 
-/* --- What is to be in it ----------------------------------------------------------- */
+/* --- Arrays and metadata ----------------------------------------------------------- */
 
 static tarn_status refuse_existing(const char *path, tarn_error *err)
 {
     struct stat st;
     if (lstat(path, &st) != 0) return TARN_OK;
     return tarn__fail_at(err, TARN_ERR_EXISTS, path, TARN_NO_OFFSET,
-                         "the file exists; ask for overwriting to replace it");
+                         "the file exists; use overwrite to replace it");
 }
 
 static tarn_status new_writer(const char *path, const tarn_gnz_writer_options *o,
@@ -54,8 +54,7 @@ tarn_status tarn_gnz_writer_open(const char *path, const tarn_gnz_writer_options
     *out = NULL;
     if (o.header_pages > TARN_MAX_GNZ_PAGES && !o.update)
         return tarn__fail(err, TARN_ERR_LIMIT,
-                          "%u pages for the header, and the limit is %u "
-                          "(TARN_MAX_GNZ_PAGES)",
+                          "%u pages for the header; the limit is %u (TARN_MAX_GNZ_PAGES)",
                           o.header_pages, TARN_MAX_GNZ_PAGES);
     if (!o.overwrite && !o.update) TARN_TRY(refuse_existing(path, err));
     tarn_status status = new_writer(path, &o, out, err);
@@ -73,8 +72,9 @@ const char *tarn__gnz_writer_place(const tarn_gnz_writer *w)
 static tarn_status refuse_after_begin(const tarn_gnz_writer *w, tarn_error *err)
 {
     if (!w->begun) return TARN_OK;
-    return tarn__fail_at(err, TARN_ERR_USAGE, w->path, TARN_NO_OFFSET,
-                         "the file is begun: its arrays and metadata are fixed");
+    return tarn__fail_at(
+        err, TARN_ERR_USAGE, w->path, TARN_NO_OFFSET,
+        "the file was begun: its arrays and metadata can no longer change");
 }
 
 tarn_status tarn_gnz_writer_metadata(tarn_gnz_writer *w, const char *json, size_t len,
@@ -105,13 +105,12 @@ static tarn_status take_name(tarn_gnz_writer *w, const char *name, size_t len,
         return tarn__fail(err, TARN_ERR_USAGE, "array name \"%s\" is not UTF-8", shown);
     if (len > TARN_MAX_NAME)
         return tarn__fail(err, TARN_ERR_LIMIT,
-                          "an array name of %zu bytes, and the limit is %u "
-                          "(TARN_MAX_NAME)",
-                          len, TARN_MAX_NAME);
+                          "array name of %zu bytes; the limit is %u (TARN_MAX_NAME)", len,
+                          TARN_MAX_NAME);
     TARN_TRY(tarn__names_add(&w->names, name, len, &id, err));
     if (id == w->count) return TARN_OK;
     return tarn__fail_at(err, TARN_ERR_EXISTS, w->path, TARN_NO_OFFSET,
-                         "there is an array \"%s\" already", shown);
+                         "array \"%s\" already exists", shown);
 }
 
 tarn_status tarn__gnz_slot_add(tarn_gnz_writer *w, const char *name, size_t name_len,
@@ -216,7 +215,7 @@ tarn_status tarn__gnz_writer_head(const tarn_gnz_writer *w, tarn__buf *out,
     return status;
 }
 
-/* Where space cannot be taken in advance the free space is at least looked at. */
+/* Where space cannot be reserved, at least checks the free space. */
 static tarn_status take_space_by_length(const tarn_gnz_writer *w, uint64_t from,
                                         uint64_t size, tarn_error *err)
 {
@@ -224,7 +223,7 @@ static tarn_status take_space_by_length(const tarn_gnz_writer *w, uint64_t from,
     const char *place = tarn__gnz_writer_place(w);
     if (fstatvfs(w->fd, &fs) == 0 && fs.f_frsize && fs.f_blocks &&
         (size - from) / fs.f_frsize > fs.f_bavail)
-        return tarn__fail_errno(err, place, ENOSPC, "cannot take %llu bytes",
+        return tarn__fail_errno(err, place, ENOSPC, "cannot reserve %llu bytes",
                                 (unsigned long long)(size - from));
     if (ftruncate(w->fd, (off_t)size) != 0)
         return tarn__fail_errno(err, place, errno, "cannot set the length to %llu",
@@ -244,7 +243,7 @@ tarn_status tarn__gnz_take_space(const tarn_gnz_writer *w, uint64_t from, uint64
     if (errno == EOPNOTSUPP || errno == ENOSYS)
         return take_space_by_length(w, from, size, err);
     return tarn__fail_errno(err, tarn__gnz_writer_place(w), errno,
-                            "cannot take %llu bytes on the disk",
+                            "cannot reserve %llu bytes on the disk",
                             (unsigned long long)(size - from));
 }
 
@@ -296,7 +295,7 @@ tarn_status tarn_gnz_writer_begin(tarn_gnz_writer *w, tarn_error *err)
     return status;
 }
 
-/* --- Values after the beginning ---------------------------------------------------- */
+/* --- Values after begin ------------------------------------------------------------ */
 
 static tarn_status open_slot(tarn_gnz_writer *w, const char *name, tarn__gnz_slot **out,
                              tarn_error *err)
@@ -306,24 +305,24 @@ static tarn_status open_slot(tarn_gnz_writer *w, const char *name, tarn__gnz_slo
     tarn_printable(shown, sizeof shown, name, strlen(name));
     if (!w->begun)
         return tarn__fail_at(err, TARN_ERR_USAGE, w->path, TARN_NO_OFFSET,
-                             "the file is not begun");
+                             "the file was not begun");
     if (id == TARN__NAME_NONE || id >= w->count)
         return tarn__fail_at(err, TARN_ERR_NO_FIELD, w->path, TARN_NO_OFFSET,
                              "no array \"%s\"", shown);
     *out = w->slots[id];
     if (!(*out)->complete) return TARN_OK;
     return tarn__fail_at(err, TARN_ERR_USAGE, w->path, TARN_NO_OFFSET,
-                         "array \"%s\" was given complete", shown);
+                         "array \"%s\" was added with its values", shown);
 }
 
 static tarn_status refuse_shape(const tarn_gnz_writer *w, const tarn__gnz_entry *e,
                                 tarn_error *err)
 {
     char shown[96];
-    return tarn__fail_at(err, TARN_ERR_USAGE, w->path, TARN_NO_OFFSET,
-                         "the values do not fit into array \"%s\": its shape and theirs, "
-                         "from where they are to be, disagree",
-                         tarn_printable(shown, sizeof shown, e->name, e->name_size));
+    return tarn__fail_at(
+        err, TARN_ERR_USAGE, w->path, TARN_NO_OFFSET,
+        "the shape of the values does not fit into array \"%s\" at the given start",
+        tarn_printable(shown, sizeof shown, e->name, e->name_size));
 }
 
 static tarn_status write_part(tarn_gnz_writer *w, const tarn_array *values,
@@ -334,8 +333,8 @@ static tarn_status write_part(tarn_gnz_writer *w, const tarn_array *values,
     return status;
 }
 
-/* The first axis from which on a region takes all of the array, so that what is inside
- * lies together in the file. */
+/* The first axis from which on a region covers the whole array, so that the values inside
+ * are contiguous in the file. */
 static unsigned together(const tarn__gnz_entry *e, const tarn_array *values)
 {
     unsigned axis = e->ndim ? e->ndim - 1 : 0;
@@ -344,7 +343,7 @@ static unsigned together(const tarn__gnz_entry *e, const tarn_array *values)
     return axis;
 }
 
-/* Writes piece by piece what lies together: indices before axis count through. */
+/* Writes contiguous pieces; the indices before axis iterate. */
 static tarn_status fill_region(tarn_gnz_writer *w, const tarn__gnz_entry *e,
                                const uint64_t *start, const tarn_array *values,
                                const tarn__cast *cast, tarn_error *err)
@@ -384,7 +383,7 @@ static tarn_status take_rows(tarn_gnz_writer *w, tarn__gnz_slot *slot, uint64_t 
     if (rows > e->reserved - slot->next)
         status = tarn__fail_at(
             err, TARN_ERR_LIMIT, w->path, TARN_NO_OFFSET,
-            "array \"%s\" has room for %llu rows, %llu are there, and %llu are too many",
+            "array \"%s\" has space for %llu rows and holds %llu; %llu more do not fit",
             tarn_printable(shown, sizeof shown, e->name, e->name_size),
             (unsigned long long)e->reserved, (unsigned long long)slot->next,
             (unsigned long long)rows);
@@ -422,9 +421,9 @@ tarn_status tarn_gnz_writer_fill(tarn_gnz_writer *w, const char *name,
     TARN_TRY(open_slot(w, name, &slot, err));
     const tarn__gnz_entry *e = &slot->entry;
     if (start && slot->old)
-        return tarn__fail_at(err, TARN_ERR_USAGE, w->path, TARN_NO_OFFSET,
-                             "an update appends rows; to change values use a view for "
-                             "writing");
+        return tarn__fail_at(
+            err, TARN_ERR_USAGE, w->path, TARN_NO_OFFSET,
+            "an update can only append rows; to change values use a view for writing");
     TARN_TRY(tarn__cast_init(&cast, values->dtype, e->dtype, err));
     if (values->ndim != e->ndim) return refuse_shape(w, e, err);
     if (!start) return append_rows(w, slot, values, &cast, err);
@@ -435,7 +434,7 @@ tarn_status tarn_gnz_writer_fill(tarn_gnz_writer *w, const char *name,
     return fill_region(w, e, start, values, &cast, err);
 }
 
-/* --- The end ----------------------------------------------------------------------- */
+/* --- Closing ----------------------------------------------------------------------- */
 
 static tarn_status finish_new(tarn_gnz_writer *w, tarn_error *err)
 {

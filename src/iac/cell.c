@@ -1,4 +1,4 @@
-/* Single values: for lookups and listings. */
+/* Reads single values for lookups and listings. */
 #include <stdio.h>
 #include <string.h>
 
@@ -72,7 +72,7 @@ static tarn__cell view_cell(const struct ArrowArray *a, const tarn__layout *layo
     return bytes_cell(data, len, layout->is_text);
 }
 
-/* The run a row is in. */
+/* The run that contains a row. */
 static int64_t run_of(const struct ArrowSchema *schema, const struct ArrowArray *a,
                       int64_t row)
 {
@@ -121,7 +121,7 @@ tarn__cell tarn__cell_get(const struct ArrowSchema *schema, const struct ArrowAr
     }
 }
 
-/* --- As text ---------------------------------------------------------------------- */
+/* --- Text ------------------------------------------------------------------------- */
 
 static void put_hex(tarn__json_writer *w, const unsigned char *data, uint64_t size)
 {

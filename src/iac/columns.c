@@ -1,4 +1,5 @@
-/* The two tables of an IAC file, as callers see them: whole, by column, and by value. */
+/* The public functions for the two tables of an IAC file: whole tables, columns and
+ * values. */
 #include "base/error.h"
 #include "base/options.h"
 #include "iac/file.h"

@@ -1,4 +1,4 @@
-/* Opening IAC files and reading payloads. */
+/* Opens IAC files and reads payloads. */
 #include "iac/file.h"
 
 #include <errno.h>
@@ -32,8 +32,8 @@ static tarn_status read_header(tarn_iac *p, tarn_error *err)
     return status;
 }
 
-/* What a table may take once it is decompressed. Real ones hold places and checksums,
- * which hardly shrink; one that expands far more would make a small file cost much
+/* The memory that a decompressed table may need. Real tables hold offsets and checksums,
+ * which hardly compress; one that expands far more would let a small file use much
  * memory. */
 static uint64_t table_limit(const tarn_iac *p, uint64_t length)
 {
@@ -52,12 +52,13 @@ static tarn_status read_table(tarn_iac *p, tarn_iac_table which, uint64_t offset
     if (t->rows == rows) return TARN_OK;
     return tarn__fail_at(
         err, TARN_ERR_FORMAT, p->file->path, offset,
-        "the header says %llu %s, the table has %llu", (unsigned long long)rows,
+        "the header says %llu %s, but the table has %llu rows", (unsigned long long)rows,
         which == TARN_IAC_SLIDES ? "slides" : "records", (unsigned long long)t->rows);
 }
 
-/* Only plain integers without nulls are of use. A pack with other columns of these names
- * may be read in all other ways, so it is told when a payload is asked for. */
+/* The reader can use only plain integer columns without nulls. A file with other columns
+ * of these names can still be read in every other way, so the error is reported only when
+ * a payload is requested. */
 static void find_number(const tarn__table *t, const char *name, tarn__number_column *out)
 {
     tarn__layout layout = {0};
@@ -86,7 +87,8 @@ static void find_number(const tarn__table *t, const char *name, tarn__number_col
 static void find_spans(tarn_iac *p)
 {
     const tarn__table *t = p->tables[TARN_IAC_INDEX];
-    /* A segment of the caller's own may have one of the names for its own purposes. */
+    /* Callers may use one of these names for their own purposes in a segment of their
+     * own. */
     if (tarn__table_column(t, "offset") == -1 || tarn__table_column(t, "length") == -1)
         return;
     find_number(t, "offset", &p->offset);
@@ -100,11 +102,12 @@ tarn_status tarn__iac_check_column(const tarn_iac *p, const tarn__number_column 
                                    tarn_error *err)
 {
     if (c->flaw == TARN_OK) return TARN_OK;
-    return tarn__fail_at(err, c->flaw, p->file->path, p->header.index_table_offset,
-                         c->flaw == TARN_ERR_AMBIGUOUS
-                             ? "the index has two columns named %s"
-                             : "column %s of the index is not of integers, or has nulls",
-                         c->name);
+    return tarn__fail_at(
+        err, c->flaw, p->file->path, p->header.index_table_offset,
+        c->flaw == TARN_ERR_AMBIGUOUS
+            ? "the index has two columns named %s"
+            : "column %s of the index does not hold integers, or has nulls",
+        c->name);
 }
 
 static tarn_status name_types(tarn_iac *p, tarn_iac_table which, tarn_error *err)
@@ -227,25 +230,27 @@ static inline uint64_t number_at(const struct ArrowArray *batch,
                       : c->width == 4 ? tarn__get32(p)
                       : c->width == 2 ? tarn__get16(p)
                                       : p[0];
-    /* A negative one is to be far outside, not where its bytes would point by chance. */
+    /* A negative offset must be far outside the file, not where its low bytes would
+     * point. */
     return (uint64_t)((int64_t)(number << c->above_sign) >> c->above_sign);
 }
 
 tarn_status tarn__iac_no_row(const tarn_iac *p, uint64_t row, tarn_error *err)
 {
     return tarn__fail_at(err, TARN_ERR_NO_SAMPLE, p->file->path, TARN_NO_OFFSET,
-                         "no record %llu; the pack has %llu", (unsigned long long)row,
+                         "no record %llu; the file has %llu records",
+                         (unsigned long long)row,
                          (unsigned long long)p->header.num_records);
 }
 
 static tarn_status bad_span(const tarn_iac *p, uint64_t row, const tarn_iac_span *s,
                             tarn_error *err)
 {
-    return tarn__fail_at(err, TARN_ERR_FORMAT, p->file->path,
-                         p->header.index_table_offset,
-                         "record %llu is outside the data segment: %llu bytes at %llu",
-                         (unsigned long long)row, (unsigned long long)s->length,
-                         (unsigned long long)s->offset);
+    return tarn__fail_at(
+        err, TARN_ERR_FORMAT, p->file->path, p->header.index_table_offset,
+        "record %llu is outside the data segment: %llu bytes at offset %llu",
+        (unsigned long long)row, (unsigned long long)s->length,
+        (unsigned long long)s->offset);
 }
 
 static tarn_status locate_by_size(const tarn_iac *p, uint64_t row, tarn_iac_span *out,
@@ -254,15 +259,16 @@ static tarn_status locate_by_size(const tarn_iac *p, uint64_t row, tarn_iac_span
     TARN_TRY(tarn__iac_check_column(p, &p->offset, err));
     TARN_TRY(tarn__iac_check_column(p, &p->length, err));
     if (p->header.record_bytes == 0)
-        return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, p->file->path, TARN_NO_OFFSET,
-                             "the pack has no offset and length for its records, and no "
-                             "feature_record_bytes; read spans of its data instead");
+        return tarn__fail_at(
+            err, TARN_ERR_UNSUPPORTED, p->file->path, TARN_NO_OFFSET,
+            "the file has no offset and length columns for its records, and no "
+            "feature_record_bytes; read spans of its data segment instead");
     out->length = p->header.record_bytes;
     if (!tarn__mul(row, out->length, &out->offset)) out->offset = UINT64_MAX;
     return TARN_OK;
 }
 
-/* The CRC is another cache line, so it is fetched only where it is wanted. */
+/* The CRC is on another cache line, so it is read only when it is needed. */
 static tarn_status locate(const tarn_iac *p, uint64_t row, bool want_crc,
                           tarn_iac_span *out, tarn_error *err)
 {
@@ -304,7 +310,7 @@ static tarn_status check_crc(const tarn_iac *p, uint64_t row, const tarn_iac_spa
     if (crc == s->crc32) return TARN_OK;
     return tarn__fail_at(err, TARN_ERR_CHECKSUM, p->file->path,
                          p->header.data_offset + s->offset,
-                         "record %llu: its CRC is %08x, the index says %08x",
+                         "record %llu: its CRC is %08x, but the index says %08x",
                          (unsigned long long)row, crc, s->crc32);
 }
 
@@ -317,7 +323,7 @@ tarn_status tarn__iac_check(const tarn_iac *p, uint64_t row, const void *data,
     return check_crc(p, row, &s, data, err);
 }
 
-/* Puts the decoded bytes in the place of those that are stored. */
+/* Replaces the stored bytes of a view by the decoded bytes. */
 static tarn_status decode_view(const tarn_iac *p, tarn_view *view, tarn_error *err)
 {
     tarn_view stored = *view;
@@ -329,9 +335,10 @@ static tarn_status decode_view(const tarn_iac *p, tarn_view *view, tarn_error *e
     tarn_view_release(&stored);
     if (status == TARN_OK) return tarn__source_file_settle(p->file, err);
     if (status == TARN_ERR_UNSUPPORTED)
-        return tarn__fail_at(err, status, p->file->path, TARN_NO_OFFSET,
-                             "codec %s is not decoded here; take the payload as it is",
-                             p->header.codec);
+        return tarn__fail_at(
+            err, status, p->file->path, TARN_NO_OFFSET,
+            "codec %s cannot be decoded; read the stored payload instead",
+            p->header.codec);
     if (status != TARN_ERR_MEMORY)
         tarn__error_place(err, p->file->path, p->header.data_offset);
     return status;
@@ -353,7 +360,7 @@ tarn_status tarn_iac_view(const tarn_iac *p, uint64_t row, bool decode, tarn_vie
     return status;
 }
 
-/* Copies a span that is inside the data segment. */
+/* Copies a span that is known to be inside the data segment. */
 static tarn_status copy_span(const tarn_iac *p, const tarn_iac_span *s, void *to,
                              tarn_error *err)
 {
@@ -372,7 +379,7 @@ tarn_status tarn__iac_copy(const tarn_iac *p, uint64_t row, void *buf, size_t ca
     TARN_TRY(locate(p, row, p->options.check, &s, err));
     if (s.length > capacity)
         return tarn__fail_at(err, TARN_ERR_LIMIT, p->file->path, TARN_NO_OFFSET,
-                             "record %llu has %llu bytes, the buffer %zu",
+                             "record %llu has %llu bytes, but the buffer has %zu",
                              (unsigned long long)row, (unsigned long long)s.length,
                              capacity);
     if (p->file->map) TARN_TRY(tarn__source_file_check(p->file, err));
@@ -388,10 +395,11 @@ tarn_status tarn_iac_view_span(const tarn_iac *p, uint64_t offset, uint64_t leng
     TARN__NEED(err, "out", out);
     *out = (tarn_view)TARN_VIEW_INIT;
     if (!tarn__range_in(offset, length, p->header.data_length))
-        return tarn__fail_at(err, TARN_ERR_USAGE, p->file->path, TARN_NO_OFFSET,
-                             "%llu bytes at %llu are outside the data segment of %llu",
-                             (unsigned long long)length, (unsigned long long)offset,
-                             (unsigned long long)p->header.data_length);
+        return tarn__fail_at(
+            err, TARN_ERR_USAGE, p->file->path, TARN_NO_OFFSET,
+            "%llu bytes at offset %llu are outside the data segment of %llu bytes",
+            (unsigned long long)length, (unsigned long long)offset,
+            (unsigned long long)p->header.data_length);
     return tarn__source_file_view(p->file, p->header.data_offset + offset, length, out,
                                   err);
 }
@@ -400,12 +408,12 @@ tarn_status tarn_iac_view_span(const tarn_iac *p, uint64_t offset, uint64_t leng
 
 typedef struct order {
     uint64_t offset; /* in the data segment */
-    size_t place;    /* in the batch */
+    size_t place;    /* position in the batch */
 } order;
 
-/* Merges runs of twice the length in each round, between two halves of memory, and
- * returns the half that holds the result. In place of qsort, whose calls cost more than
- * the rest. */
+/* A merge sort: each round merges runs of twice the length from one half of the memory to
+ * the other. Returns the half that holds the result. Faster than qsort, whose calls cost
+ * more than everything else here. */
 static order *sort_by_offset(order *from, order *to, size_t count)
 {
     for (size_t run = 1; run < count; run *= 2) {
@@ -460,8 +468,8 @@ static bool batch_bytes(tarn_iac_batch *batch, uint64_t size)
     return true;
 }
 
-/* Records of a batch are far apart: their cache lines are asked for a few records early.
- */
+/* The records of a batch are far apart, so their cache lines are prefetched a few records
+ * ahead. */
 enum { AHEAD = 6, LINE = 64, LINES = 8 };
 
 static void prefetch_row(const tarn_iac *p, uint64_t row)
@@ -483,7 +491,7 @@ static void prefetch_record(const tarn_iac *p, uint64_t offset, uint64_t length)
         __builtin_prefetch(at + k * LINE);
 }
 
-/* Where the records lie in the file and in the batch. */
+/* Where each record is in the file and in the batch. */
 static tarn_status plan(const tarn_iac *p, const uint64_t *rows, size_t count,
                         tarn_iac_batch *out, tarn_error *err)
 {

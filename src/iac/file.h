@@ -1,17 +1,17 @@
-/* An open IAC file (a record pack), as the parts of the reader see it. */
+/* An open IAC file (a record pack), shared by the files of the reader. */
 #ifndef TARN_IAC_FILE_H
 #define TARN_IAC_FILE_H
 
 #include "iac/header.h"
 #include "iac/table.h"
 
-/* One of the three columns the reader itself needs. */
+/* One of the three columns that the reader needs. */
 typedef struct tarn__number_column {
     const char *name;
-    int64_t column;   /* -1: there is none, or none of use */
-    tarn_status flaw; /* why it is of no use, or TARN_OK */
+    int64_t column;   /* -1: missing or unusable */
+    tarn_status flaw; /* why it is unusable, or TARN_OK */
     uint32_t width;
-    unsigned above_sign; /* bits that a signed number lacks of 64 */
+    unsigned above_sign; /* 64 minus the number of bits, for signed numbers */
 } tarn__number_column;
 
 struct tarn_iac {
@@ -21,24 +21,24 @@ struct tarn_iac {
     tarn__iac_codec codec;
     tarn__table *tables[2]; /* by tarn_iac_table */
     tarn__number_column offset, length, crc32;
-    char **types[2];                         /* of columns, in words */
-    tarn__forklock lock;                     /* while a lookup is made */
+    char **types[2];                         /* type names of the columns */
+    tarn__forklock lock;                     /* held while a lookup is built */
     _Atomic(struct tarn__lookup *) *lookups; /* by column of the index */
 };
 
-/* Fails where there is such a column, but not of use; the error says why. */
+/* Fails if the column exists but cannot be used; the error says why. */
 TARN_CHECKED tarn_status tarn__iac_check_column(const struct tarn_iac *pack,
                                                 const tarn__number_column *column,
                                                 tarn_error *err);
 
-/* The failure of a row that is past the end. */
+/* The error for a row number past the end. */
 tarn_status tarn__iac_no_row(const struct tarn_iac *pack, uint64_t row, tarn_error *err);
 
-/* Whether a record's bytes have its checksum, if the pack was opened to check. */
+/* Checks the checksum of a record's bytes if the file was opened with checks. */
 TARN_CHECKED tarn_status tarn__iac_check(const struct tarn_iac *pack, uint64_t row,
                                          const void *data, tarn_error *err);
 
-/* Copies a record as it is stored; TARN_ERR_LIMIT if it has more bytes than capacity. */
+/* Copies a record as stored; TARN_ERR_LIMIT if it has more bytes than capacity. */
 TARN_CHECKED tarn_status tarn__iac_copy(const struct tarn_iac *pack, uint64_t row,
                                         void *buf, size_t capacity, tarn_error *err);
 

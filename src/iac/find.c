@@ -1,6 +1,6 @@
-/* Looking up rows by a column's value. The index is a hash table over row numbers, with
- * the rows of one value in a chain; values stay where they are in the table. The hash is
- * keyed, so nobody can prepare values that collide, and a value is always compared in
+/* Finds rows by the value of a column. The index is a hash table of row numbers, in which
+ * the rows of one value form a chain; the values stay in the table. The hash is keyed, so
+ * an attacker cannot prepare values that collide, and values are always compared in
  * full. */
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "iac/file.h"
 
 typedef struct tarn__lookup {
-    uint32_t *slots; /* first row of a value + 1, 0 for an empty slot */
+    uint32_t *slots; /* first row of a value + 1; 0 for an empty slot */
     uint32_t *next;  /* by row: the next row of the same value + 1 */
     size_t mask;
 } tarn__lookup;
@@ -23,8 +23,8 @@ void tarn__lookup_free(tarn__lookup *l)
     free(l);
 }
 
-/* A value in the form it is hashed and compared in: text as it is, integers of all widths
- * as sign and 64 bits. */
+/* A value as it is hashed and compared: text unchanged, integers of all widths as sign
+ * and 64 bits. */
 typedef struct needle {
     const char *data;
     size_t size;
@@ -77,7 +77,7 @@ static uint64_t hash(const needle *n)
     return tarn__name_hash(n->is_number ? n->number : n->data, n->size);
 }
 
-/* The slot of the value, or the empty one where it would go. */
+/* The slot of the value, or the empty slot where it would be inserted. */
 static size_t probe(const tarn_iac *p, const tarn__lookup *l, int64_t column,
                     const needle *n)
 {
@@ -88,7 +88,7 @@ static size_t probe(const tarn_iac *p, const tarn__lookup *l, int64_t column,
     return at;
 }
 
-/* From the last row to the first, so that chains begin with the first. */
+/* Adds the rows from last to first, so that each chain begins with the first row. */
 static tarn__lookup *build(const tarn_iac *p, int64_t column, tarn_error *err)
 {
     uint64_t rows = p->header.num_records;
@@ -116,7 +116,8 @@ static tarn__lookup *build(const tarn_iac *p, int64_t column, tarn_error *err)
     return l;
 }
 
-/* The format of a column's values: of its dictionary's or its runs', if it has them. */
+/* The format of a column's values, which are in its dictionary or its runs if it has
+ * them. */
 static const char *value_format(const struct ArrowSchema *s)
 {
     if (s->dictionary) return value_format(s->dictionary);
@@ -163,13 +164,13 @@ static tarn_status find_column(tarn_iac *p, const char *name, int64_t *out,
             TARN_NO_OFFSET,
             *out == -2 ? "two columns are named %s" : "no column %s in the index", name);
     if (!can_look_up(t->schema.children[*out]))
-        return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, p->file->path, TARN_NO_OFFSET,
-                             "column %s is of type %s; values are looked up in columns "
-                             "of text or integers",
-                             name, p->types[TARN_IAC_INDEX][*out]);
+        return tarn__fail_at(
+            err, TARN_ERR_UNSUPPORTED, p->file->path, TARN_NO_OFFSET,
+            "column %s has type %s; only text and integer columns can be searched", name,
+            p->types[TARN_IAC_INDEX][*out]);
     if (t->rows >= UINT32_MAX)
         return tarn__fail_at(err, TARN_ERR_LIMIT, p->file->path, TARN_NO_OFFSET,
-                             "a pack of more than %u records", UINT32_MAX - 1);
+                             "the file has more than %u records", UINT32_MAX - 1);
     return tarn__table_validate(t, err);
 }
 
@@ -217,7 +218,7 @@ tarn_status tarn_iac_find(tarn_iac *p, const char *column, const char *value, si
     TARN_TRY(get_lookup(p, number, &l, err));
     uint64_t rows = p->header.num_records;
     uint32_t row = 0;
-    /* Going on behind a row that was found before needs no walk along the chain. */
+    /* Continuing after a row that was just found needs no walk along the chain. */
     if (from > 0 && from <= rows && needle_at(p, number, from - 1, &before) &&
         equal(&n, &before))
         row = l->next[from - 1];

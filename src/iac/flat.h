@@ -1,7 +1,7 @@
-/* Reading FlatBuffers: tables, vectors and strings inside one message. Every access is
+/* Reads FlatBuffers: tables, vectors and strings inside one message. Every access is
  * bounds-checked here although ipc_check.c has checked the message before, because the
- * two checks share no code. What is absent or out of bounds is "no value" (at == 0), and
- * every reader of no value gives no value or the default. */
+ * two checks share no code. A missing or out-of-bounds item is "no value" (at == 0), and
+ * every function that is given no value returns no value or the default. */
 #ifndef TARN_IAC_FLAT_H
 #define TARN_IAC_FLAT_H
 
@@ -14,7 +14,7 @@
 typedef struct flat {
     const unsigned char *data;
     uint32_t size;
-    uint32_t at; /* of a table, or of a vector's length; 0 if there is none */
+    uint32_t at; /* offset of a table or of a vector's length; 0 for no value */
 } flat;
 
 static inline uint32_t flat_u32(flat f, uint32_t at)
@@ -27,7 +27,7 @@ static inline flat flat_none(flat f)
     return (flat){f.data, f.size, 0};
 }
 
-/* What the offset at at points to. */
+/* The item that the offset at position at refers to. */
 static inline flat flat_follow(flat f, uint32_t at)
 {
     uint64_t to = (uint64_t)at + flat_u32(f, at);
@@ -44,7 +44,7 @@ static inline flat flat_root(const unsigned char *data, uint32_t size)
     return f;
 }
 
-/* Where field number n of a table stands, or 0. */
+/* The position of field n of a table, or 0. */
 static inline uint32_t flat_slot(flat t, unsigned n, unsigned width)
 {
     if (!t.at) return 0;
@@ -87,7 +87,8 @@ static inline flat flat_child(flat t, unsigned n)
     return flat_follow(t, flat_slot(t, n, 4));
 }
 
-/* Elements of a vector whose elements are width bytes each; 0 if they do not fit. */
+/* The number of elements of a vector with elements of width bytes; 0 if they do not
+ * fit. */
 static inline uint32_t flat_count(flat v, unsigned width)
 {
     if (!v.at) return 0;

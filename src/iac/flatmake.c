@@ -18,7 +18,7 @@ void fm_reset(flatmake *m)
     fm_init(m);
 }
 
-/* Room for n bytes in front; NULL once memory ran out. */
+/* Makes room for n bytes at the front; NULL once memory ran out. */
 static unsigned char *front(flatmake *m, size_t n)
 {
     if (m->failed || n > UINT32_MAX / 2 || m->size > UINT32_MAX / 2) {
@@ -55,7 +55,8 @@ static void align_to(flatmake *m, size_t end, size_t align)
     zeros(m, (~end + 1) & (align - 1));
 }
 
-/* So that what is len bytes from here is aligned; items that are none need it not. */
+/* Pads so that the item that begins len bytes further is aligned. Empty items need no
+ * padding. */
 static void pre_align(flatmake *m, size_t len, size_t align)
 {
     if (len) align_to(m, m->size + len, align);
@@ -130,7 +131,7 @@ static unsigned char *at_ref(flatmake *m, size_t ref)
     return m->data + (m->capacity - ref);
 }
 
-/* The place of an equal vtable, or of this one, which is at the front. */
+/* The position of an equal vtable, or of this one, which is at the front. */
 static uint32_t share_vtable(flatmake *m, size_t table)
 {
     unsigned char *mine = at_ref(m, m->size);

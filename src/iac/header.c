@@ -1,4 +1,4 @@
-/* Parsing and writing the fixed header. */
+/* Parses and writes the fixed header. */
 #include "iac/header.h"
 
 #include <stdlib.h>
@@ -32,7 +32,8 @@ static char *get_text(const tarn__json *root, const char *key)
     return strdup(v && v->kind == TARN__JSON_STRING ? v->u.text : "");
 }
 
-/* What is stated twice must agree; what only newer writers state may be missing. */
+/* Values that appear twice must agree; values that only newer writers write may be
+ * missing. */
 static tarn_status check_constants(const tarn__iac_header *h, const tarn__json *root,
                                    tarn_error *err)
 {
@@ -42,7 +43,8 @@ static tarn_status check_constants(const tarn__iac_header *h, const tarn__json *
         return wrong(err, "format", "is not IatroCache");
     if (tarn__json_find(root, "version")) {
         TARN_TRY(get_number(root, "version", &value, err));
-        if (value != h->version) return wrong(err, "version", "is not the magic's");
+        if (value != h->version)
+            return wrong(err, "version", "does not match the magic bytes");
     }
     if (tarn__json_find(root, "header_bytes")) {
         TARN_TRY(get_number(root, "header_bytes", &value, err));
@@ -77,22 +79,23 @@ static tarn_status check_layout(const tarn__iac_header *h, uint64_t file_size,
 {
     if (h->slide_table_offset != TARN_IAC_HEADER_BYTES)
         return wrong(err, "slide_table_offset", "is not 65536");
-    /* Sums of two that fit 63 bits. */
+    /* Each sum is of two numbers below 2^63. */
     if (h->slide_table_offset + h->slide_table_length != h->index_table_offset)
         return wrong(err, h->version == 1 ? "record_table_offset" : "index_table_offset",
-                     "is not right behind the slide table");
+                     "is not where the slide table ends");
     if (h->index_table_offset + h->index_table_length != h->data_offset)
-        return wrong(err, "data_offset", "is not right behind the index table");
+        return wrong(err, "data_offset", "is not where the index table ends");
     if (!tarn__range_in(h->data_offset, h->data_length, file_size))
         return tarn__fail_at(err, TARN_ERR_TRUNCATED, NULL, file_size,
                              "the file ends here, but its header says that the data "
-                             "segment has %llu bytes from offset %llu",
+                             "segment has %llu bytes at offset %llu",
                              (unsigned long long)h->data_length,
                              (unsigned long long)h->data_offset);
-    /* Every row takes some of the file, so more rows than bytes is a lie that would cost
+    /* Every row takes some bytes, so a count above the file size is wrong, and would cost
      * memory. */
     if (h->num_records > file_size || h->num_slides > file_size)
-        return wrong(err, "num_records", "or num_slides is more than the file's bytes");
+        return wrong(err, "num_records",
+                     "or num_slides is larger than the number of bytes in the file");
     return TARN_OK;
 }
 
@@ -123,19 +126,20 @@ tarn_status tarn__iac_header_parse(tarn__iac_header *h, const unsigned char *dat
     *h = (tarn__iac_header){0};
     if (size < IAC_PREFIX || memcmp(data, magic, sizeof magic) != 0)
         return tarn__fail_at(err, TARN_ERR_FORMAT, NULL, 0,
-                             "not a pack: it does not begin with IATROC");
+                             "not an IAC file: it does not begin with IATROC");
     if (data[7] != 1 && data[7] != 2)
         return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, NULL, 7,
-                             "pack version %u; known are 1 and 2", data[7]);
+                             "IAC version %u is not supported (expected 1 or 2)",
+                             data[7]);
     h->version = data[7];
     if (tarn__get32(data + 12) != h->version)
         return tarn__fail_at(err, TARN_ERR_FORMAT, NULL, 12,
-                             "version %u here, but %u in the magic",
+                             "version %u does not match version %u of the magic bytes",
                              tarn__get32(data + 12), h->version);
     h->text_length = tarn__get32(data + 8);
     if (h->text_length > IAC_MAX_JSON)
         return tarn__fail_at(err, TARN_ERR_FORMAT, NULL, 8,
-                             "the header's JSON has %zu bytes; there is room for %d",
+                             "the JSON of the header has %zu bytes; the limit is %d",
                              h->text_length, IAC_MAX_JSON);
     if (size < TARN_IAC_HEADER_BYTES)
         return tarn__fail_at(err, TARN_ERR_TRUNCATED, NULL, size,
@@ -159,7 +163,7 @@ void tarn__iac_header_reset(tarn__iac_header *h)
 
 /* --- Writing ---------------------------------------------------------------------- */
 
-/* One line of the header: a value from JSON, or a text or number of ours. */
+/* One line of the header: a JSON value, or a text or number set by the writer. */
 typedef struct entry {
     const char *key;
     size_t key_length;
@@ -212,7 +216,7 @@ static void set_layout(entry *entries, size_t *count, const tarn__iac_header *h)
         set(entries, count, ours[i]);
 }
 
-/* Whether a key is one of the version's own names for the index table's place. */
+/* Whether a key is one that this version uses for the position of the index table. */
 static bool is_place(const tarn__json *key, unsigned version)
 {
     if (version == 1)
@@ -222,8 +226,8 @@ static bool is_place(const tarn__json *key, unsigned version)
            tarn__json_is(key, "index_table_length", 18);
 }
 
-/* The header of a version 2 pack, given whole for one of version 1, is not to leave the
- * places of its own there. The other way around the names may be the caller's. */
+/* When the header of a version 2 file is given for a version 1 file, its position keys
+ * are dropped. In the other direction the names may be the caller's. */
 static void set_callers(entry *entries, size_t *count, const tarn__json *root,
                         unsigned version)
 {
@@ -263,8 +267,8 @@ static tarn_status write_entries(entry *entries, size_t count, const tarn__iac_c
     return tarn__json_end(&w, err);
 }
 
-/* Adds the codec with its parameters where the caller's fields do not name one; params
- * lives as long as the entries. */
+/* Adds the codec and its parameters unless the caller's fields name a codec. params must
+ * outlive the entries. */
 static tarn_status set_codec(entry *entries, size_t *count, const tarn__iac_caller *c,
                              tarn__json_doc *params, tarn_error *err)
 {
@@ -313,7 +317,7 @@ tarn_status tarn__iac_header_make(unsigned char *out, const tarn__iac_header *h,
     if (status == TARN_OK) status = make_json(h, root, c, &text, err);
     if (status == TARN_OK && text.size > IAC_MAX_JSON)
         status = tarn__fail(err, TARN_ERR_LIMIT,
-                            "the header's JSON has %zu bytes; there is room for %d",
+                            "the JSON of the header has %zu bytes; the limit is %d",
                             text.size, IAC_MAX_JSON);
     if (status == TARN_OK) {
         memset(out, 0, TARN_IAC_HEADER_BYTES);
@@ -328,7 +332,7 @@ tarn_status tarn__iac_header_make(unsigned char *out, const tarn__iac_header *h,
     return status;
 }
 
-/* --- Carrying fields on ----------------------------------------------------------- */
+/* --- Copying fields --------------------------------------------------------------- */
 
 static bool is_codec(const tarn__json *key)
 {

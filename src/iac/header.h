@@ -1,4 +1,5 @@
-/* The fixed header of a pack: magic, version, JSON, and the layout the JSON describes. */
+/* The fixed header of an IAC file: magic, version, JSON, and the layout that the JSON
+ * describes. */
 #ifndef TARN_IAC_HEADER_H
 #define TARN_IAC_HEADER_H
 
@@ -21,32 +22,34 @@ typedef struct tarn__iac_header {
     size_t text_length;
 } tarn__iac_header;
 
-/* Reads the first 65536 bytes of a file of file_size bytes, and checks that the three
- * segments lie behind each other and inside the file. */
+/* Parses the first 65536 bytes of a file of file_size bytes, and checks that the three
+ * segments are consecutive and inside the file. */
 TARN_CHECKED tarn_status tarn__iac_header_parse(tarn__iac_header *out,
                                                 const unsigned char *data, size_t size,
                                                 uint64_t file_size, tarn_error *err);
 void tarn__iac_header_reset(tarn__iac_header *header);
 
-/* What a header has besides the layout. */
+/* The parts of a header besides the layout. */
 typedef struct tarn__iac_caller {
     const char *text; /* a JSON object, or NULL */
     size_t length;
-    bool in_order;     /* its objects stay as they are; false: sorted, as the fields */
-    bool utf8;         /* not escaped */
-    const char *codec; /* added with its level where the text does not name one */
+    bool in_order;     /* keep the key order of nested objects; false: sort them, like the
+                          fields */
+    bool utf8;         /* do not escape */
+    const char *codec; /* added with its level unless the text names a codec */
     int level;
 } tarn__iac_caller;
 
-/* Writes all 65536 bytes: the caller's fields and those of the layout, which win. */
+/* Writes all 65536 bytes: the caller's fields and the fields of the layout, which take
+ * precedence. */
 TARN_CHECKED tarn_status tarn__iac_header_make(unsigned char *out,
                                                const tarn__iac_header *header,
                                                const tarn__iac_caller *caller,
                                                tarn_error *err);
 
-/* Puts a header's fields into an object that is open, for a header of another pack. Those
- * that say where the index table is are left out, as the other version has other names
- * for them; without codec so are those that name it. */
+/* Writes the fields of a header into an open object, for the header of another IAC file.
+ * Leaves out the position of the index table, which has other names in the other version,
+ * and the codec unless codec is true. */
 TARN_CHECKED tarn_status tarn__iac_header_carry(tarn__json_writer *writer,
                                                 const tarn__iac_header *header,
                                                 bool codec, tarn_error *err);

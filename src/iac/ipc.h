@@ -1,5 +1,5 @@
-/* What reading and writing Arrow IPC share: the numbers of the format, and the layout of
- * each type. Message layouts are Arrow's Message.fbs and Schema.fbs. */
+/* Shared by reading and writing Arrow IPC: the numbers of the format, and the layout of
+ * each type. Message layouts follow Arrow's Message.fbs and Schema.fbs. */
 #ifndef TARN_IAC_IPC_H
 #define TARN_IAC_IPC_H
 
@@ -9,7 +9,7 @@
 enum { IPC_CONTINUATION = -1, IPC_ALIGN = 8, IPC_V4 = 3, IPC_V5 = 4 };
 enum { IPC_SCHEMA = 1, IPC_DICTIONARY = 2, IPC_BATCH = 3 };
 
-/* Message: fields by number. */
+/* Field numbers of Message. */
 enum { MESSAGE_VERSION, MESSAGE_HEADER_TYPE, MESSAGE_HEADER, MESSAGE_BODY, MESSAGE_META };
 enum { SCHEMA_ENDIAN, SCHEMA_FIELDS, SCHEMA_META, SCHEMA_FEATURES };
 enum {
@@ -25,7 +25,7 @@ enum { DICT_ID, DICT_INDEX, DICT_ORDERED, DICT_KIND };
 enum { BATCH_LENGTH, BATCH_NODES, BATCH_BUFFERS, BATCH_COMPRESSION, BATCH_VARIADIC };
 enum { DICTBATCH_ID, DICTBATCH_DATA, DICTBATCH_DELTA };
 
-/* Type: the numbers of the union. */
+/* Numbers of the Type union. */
 enum {
     TYPE_NULL = 1,
     TYPE_INT,
@@ -55,8 +55,8 @@ enum {
     TYPE_LARGE_LIST_VIEW
 };
 
-/* How a type's values lie in its buffers, from its format string in the C data
- * interface. */
+/* How the values of a type are stored in its buffers, derived from its format string in
+ * the C data interface. */
 typedef enum tarn__shape {
     SHAPE_NULL,
     SHAPE_BITS,      /* validity, one bit each */
@@ -65,7 +65,7 @@ typedef enum tarn__shape {
     SHAPE_VIEW,      /* validity, 16 bytes each, any number of buffers, their sizes */
     SHAPE_LIST,      /* validity, offsets of width bytes; one child */
     SHAPE_LISTVIEW,  /* validity, offsets and sizes of width bytes; one child */
-    SHAPE_FIXEDLIST, /* validity; one child with width values for each */
+    SHAPE_FIXEDLIST, /* validity; one child with width values each */
     SHAPE_STRUCT,
     SHAPE_SPARSE, /* types of one byte */
     SHAPE_DENSE,  /* types of one byte, offsets of four */
@@ -74,11 +74,11 @@ typedef enum tarn__shape {
 
 typedef struct tarn__layout {
     tarn__shape shape;
-    uint32_t width; /* see above */
-    int buffers;    /* in IPC, without a view's own */
+    uint32_t width; /* see tarn__shape */
+    int buffers;    /* in IPC, without the data buffers of views */
     bool has_validity;
     bool is_text;
-    char number; /* 'i' signed, 'u' unsigned, 'f' float, 0 neither */
+    char number; /* 'i' signed, 'u' unsigned, 'f' float, 0 not a number */
 } tarn__layout;
 
 /* A type whose format has no parameters. */
@@ -86,26 +86,27 @@ typedef struct tarn__type {
     const char *format;
     const char *word;
     int number; /* TYPE_INT, ... */
-    int a, b;   /* the fields 0 and 1 of the IPC type's table, see below */
+    int a, b;   /* fields 0 and 1 of the type's IPC table, see below */
     tarn__layout layout;
 } tarn__type;
 
-/* By format, or by what an IPC schema says; NULL if it is not known. */
+/* Finds a type by its format, or by the fields of an IPC schema; NULL if it is
+ * unknown. */
 const tarn__type *tarn__type_of(const char *format);
 const tarn__type *tarn__type_numbered(int number, int a, int b);
 
-/* How the fields 0 and 1 of a type's table are written: bytes, 0 for no such field, and
- * the value that is left out. */
+/* How fields 0 and 1 of a type's table are written: the number of bytes (0 for no such
+ * field), and the default value, which is left out. */
 typedef struct tarn__type_fields {
     unsigned char width[2], otherwise[2];
 } tarn__type_fields;
 
 tarn__type_fields tarn__type_fields_of(int number);
 
-/* False for a format that is not known. */
+/* False for an unknown format. */
 bool tarn__layout_get(const char *format, tarn__layout *out);
 
-/* Number i of a buffer of numbers of width bytes, 1, 2, 4 or 8. */
+/* Number i of a buffer of numbers of width bytes: 1, 2, 4 or 8. */
 static inline uint64_t tarn__uint_at(const void *buffer, uint32_t width, int64_t i)
 {
     const unsigned char *p = (const unsigned char *)buffer + (size_t)i * width;
@@ -124,7 +125,7 @@ static inline int64_t tarn__int_at(const void *buffer, uint32_t width, int64_t i
                         : (int8_t)value;
 }
 
-/* Where run i of a run-end encoded column ends. */
+/* The end of run i of a run-end encoded column. */
 static inline int64_t tarn__run_end(const struct ArrowSchema *schema,
                                     const struct ArrowArray *array, int64_t i)
 {
@@ -136,15 +137,15 @@ static inline int64_t tarn__run_end(const struct ArrowSchema *schema,
                         i);
 }
 
-/* The dictionary-encoded fields of a schema in the order of a walk: a field, then what is
- * in its values' type. */
+/* The dictionary-encoded fields of a schema in walk order: a field, then the fields
+ * inside its value type. */
 typedef struct tarn__dict {
     int64_t id;
     uint32_t first; /* the first field with this id */
-    uint32_t next;  /* the first field behind it that is not inside its values' type */
+    uint32_t next;  /* the next field that is not inside its value type */
     const struct ArrowSchema *field;
-    struct ArrowArray *value; /* the current one, on the first field of the id */
-    const void *written;      /* what the writer wrote last */
+    struct ArrowArray *value; /* current values, stored on the first field of the id */
+    const void *written;      /* the dictionary written last */
 } tarn__dict;
 
 typedef struct tarn__dicts {
@@ -152,26 +153,26 @@ typedef struct tarn__dicts {
     size_t count, capacity;
 } tarn__dicts;
 
-/* Checks that all tables, vectors and texts of a message's metadata are inside its size
- * bytes. base is added to the offset of an error. */
+/* Checks that all tables, vectors and strings of a message's metadata are inside its size
+ * bytes. base is added to the offset in errors. */
 TARN_CHECKED tarn_status tarn__message_check(const unsigned char *data, uint32_t size,
                                              uint64_t base, tarn_error *err);
 
-/* Makes a C schema of an IPC schema. *out is to be released even after a failure. */
+/* Converts an IPC schema to a C schema. *out must be released even after a failure. */
 TARN_CHECKED tarn_status tarn__schema_decode(flat schema, struct ArrowSchema *out,
                                              tarn__dicts *dicts, tarn_error *err);
 
-/* Checks that a caller's schema, or one from a file, is one we know in every part, and
- * lists its dictionaries with ids counted from 0. */
+/* Checks that every part of a schema, from a caller or a file, is supported, and lists
+ * its dictionaries with ids from 0. */
 TARN_CHECKED tarn_status tarn__schema_check(const struct ArrowSchema *schema,
                                             tarn__dicts *dicts, tarn_error *err);
 
-/* A column of no rows. */
+/* A column without rows. */
 TARN_CHECKED tarn_status tarn__array_empty(tarn__arena *arena,
                                            const struct ArrowSchema *schema,
                                            struct ArrowArray *out, tarn_error *err);
 
-/* Looks into an array's buffers; see tarn__table_validate. */
+/* Validates the contents of an array's buffers; see tarn__table_validate. */
 TARN_CHECKED tarn_status tarn__array_validate(const struct ArrowSchema *schema,
                                               const struct ArrowArray *array,
                                               tarn_error *err);

@@ -1,18 +1,18 @@
 /* Checks the metadata of an Arrow message before anything in it is read. The metadata is
- * FlatBuffers: tables that refer to each other by offsets. Every table, vector and text
+ * FlatBuffers: tables that refer to each other by offsets. Every table, vector and string
  * that the reader may use must be inside the message, aligned and complete. The shapes
- * below are those of Arrow's Message.fbs and Schema.fbs. Values are not judged here. */
+ * below follow Arrow's Message.fbs and Schema.fbs. Values are not checked here. */
 #include "base/error.h"
 #include "iac/ipc.h"
 
-/* Message, Schema, the fields inside each other, a dictionary and its index type; a few
- * more, so that it is the schema's reader that reports fields that are too deep. */
+/* Message, Schema, nested fields, a dictionary and its index type, and a few more, so
+ * that the schema reader is the one that reports fields that are nested too deeply. */
 enum { MAX_LEVELS = TARN_MAX_ARROW_DEPTH + 8 };
 
 typedef enum kind {
     NO_SLOT,
     NUMBER, /* of width bytes */
-    TEXT,   /* bytes with a NUL after them */
+    TEXT,   /* bytes followed by a NUL */
     ITEMS,  /* a vector of numbers or structs of width bytes */
     TABLE,
     TABLES, /* a vector of tables */
@@ -25,7 +25,7 @@ typedef struct slot {
     const char *name;
     kind kind;
     unsigned width;
-    const shape *of; /* TABLE and TABLES */
+    const shape *of; /* for TABLE and TABLES */
     const shape *(*choose)(unsigned number);
 } slot;
 
@@ -45,7 +45,7 @@ struct shape {
 #define TABS(name, of)    name, TABLES, 0, &(of), NULL
 #define ANY(name, choose) name, UNION, 0, NULL, choose
 
-static const shape field; /* a field has children of its own kind */
+static const shape field; /* declared first because fields have fields as children */
 
 static const shape key_value = {"KeyValue", {{STR("key")}, {STR("value")}}};
 static const shape int_type = {"Int", {{NUM("bitWidth", 4)}, {NUM("is_signed", 1)}}};
@@ -55,7 +55,7 @@ static const shape dictionary_encoding = {"DictionaryEncoding",
                                            {NUM("isOrdered", 1)},
                                            {NUM("dictionaryKind", 2)}}};
 
-/* NULL for a type that is not known, which the schema's reader refuses. */
+/* NULL for an unknown type, which the schema reader refuses. */
 static const shape *type_of(unsigned number)
 {
     static const shape plain = {.name = "Type"};
@@ -120,13 +120,13 @@ static const shape message = {"Message",
                                [MESSAGE_BODY] = {NUM("bodyLength", 8)},
                                [MESSAGE_META] = {TABS("custom_metadata", key_value)}}};
 
-/* --- The walk --------------------------------------------------------------------- */
+/* --- Walk ------------------------------------------------------------------------- */
 
 typedef struct check {
     const unsigned char *data;
     uint32_t size;
-    uint32_t tables; /* that may still be entered */
-    uint64_t base;   /* where data is in the file or stream */
+    uint32_t tables; /* tables that may still be entered */
+    uint64_t base;   /* offset of data in the file or stream */
     tarn_error *err;
 } check;
 
@@ -146,7 +146,8 @@ static tarn_status bad(const check *c, uint32_t at, const char *where, const cha
                          name ? name : "", what);
 }
 
-/* What the offset at at refers to: four bytes at least, aligned, further on. */
+/* Follows the offset at position at. The target must be aligned, come after the offset,
+ * and have at least four bytes. */
 static bool follow(const check *c, uint32_t at, uint32_t *out)
 {
     uint64_t to = (uint64_t)at + tarn__get32(c->data + at);
@@ -161,7 +162,7 @@ static bool text_fits(const check *c, uint32_t at)
     return tarn__range_in(from, length + 1, c->size) && c->data[from + length] == 0;
 }
 
-/* Some writers do not align vectors without items. */
+/* Some writers do not align empty vectors. */
 static bool items_fit(const check *c, uint32_t at, unsigned width)
 {
     uint64_t count = tarn__get32(c->data + at), from = (uint64_t)at + 4;
@@ -183,14 +184,14 @@ static tarn_status check_tables(check *c, const shape *s, uint32_t at, unsigned 
     return TARN_OK;
 }
 
-/* Where slot n of a table is, in bytes from the table; 0 if it is absent. */
+/* The position of slot n in bytes from the table; 0 if it is absent. */
 static uint32_t slot_offset(const check *c, const table *t, unsigned n)
 {
     uint32_t entry = 4 + 2 * n;
     return entry < t->vtable_size ? tarn__get16(c->data + t->vtable + entry) : 0;
 }
 
-/* What is at the other end of the offset at from. */
+/* Checks the item that the offset at from refers to. */
 static tarn_status check_target(check *c, const table *t, const slot *s, uint32_t from,
                                 const shape *of)
 {
@@ -203,7 +204,7 @@ static tarn_status check_target(check *c, const table *t, const slot *s, uint32_
     if ((s->kind == ITEMS && !items_fit(c, to, s->width)) ||
         (s->kind == TABLES && !items_fit(c, to, 4)))
         return bad(c, to, t->shape->name, s->name,
-                   "has more items than the message, or they are not aligned");
+                   "has more items than fit into the message, or is not aligned");
     if (s->kind == TABLES) return check_tables(c, of, to, t->level + 1);
     return of ? check_table(c, of, to, t->level + 1) : TARN_OK;
 }
@@ -224,7 +225,7 @@ static tarn_status check_slot(check *c, const table *t, unsigned n)
         if (!number || c->data[t->at + number] == 0)
             return bad(c, t->at, t->shape->name, s->name, "has a value but no type");
         of = s->choose(c->data[t->at + number]);
-        if (!of) return TARN_OK; /* not known, and never read */
+        if (!of) return TARN_OK; /* unknown, and never read */
     }
     return check_target(c, t, s, t->at + offset, of);
 }
@@ -234,8 +235,8 @@ static tarn_status enter(check *c, table *t)
     const char *name = t->shape->name;
     if (t->level > MAX_LEVELS || c->tables-- == 0)
         return tarn__fail_at(c->err, TARN_ERR_LIMIT, NULL, c->base + t->at,
-                             "Arrow message: tables more than %d deep, or more of them "
-                             "than the message has bytes",
+                             "Arrow message: tables are nested more than %d deep, or "
+                             "there are more tables than bytes",
                              MAX_LEVELS);
     int64_t vtable = (int64_t)t->at - (int32_t)tarn__get32(c->data + t->at);
     if (vtable % 2 != 0 || !tarn__range_in((uint64_t)vtable, 4, c->size))

@@ -1,7 +1,7 @@
-/* Reads an Arrow IPC stream from memory. ipc_check.c checks each message's metadata; the
- * columns are taken out here, because nanoarrow's decoder (0.9) does not know views, list
- * views, run ends or compressed dictionaries, and makes no bounded allocations. Nothing
- * is copied but compressed buffers and those that are not aligned. */
+/* Reads an Arrow IPC stream from memory. ipc_check.c checks the metadata of each message.
+ * The columns are read here, because nanoarrow's decoder (0.9) does not support views,
+ * list views, run ends or compressed dictionaries, and does not limit its allocations.
+ * Only compressed and unaligned buffers are copied. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,29 +13,29 @@
 #include "base/zstd.h"
 #include "iac/ipc.h"
 
-/* A buffer may always expand to this much, and to MAX_RATIO times its size. */
+/* A buffer may always expand to FREE_BYTES, and to MAX_RATIO times its size. */
 enum { FREE_BYTES = 16 << 20, MAX_RATIO = 10000, MAX_BATCHES = 1 << 20 };
 
 typedef struct reading {
     tarn__table *table;
     const unsigned char *data;
-    uint64_t size, at; /* at: of the current message */
+    uint64_t size, at; /* at: offset of the current message */
     uint64_t budget;   /* bytes that may still be allocated */
-    bool over_budget;  /* and more was asked for */
+    bool over_budget;  /* an allocation exceeded the budget */
     tarn__dicts dicts;
-    tarn__buf message; /* metadata of the current one */
+    tarn__buf message; /* metadata of the current message */
     bool has_schema;
     tarn_error *err;
 } reading;
 
-/* One RecordBatch on its way into columns. */
+/* A RecordBatch while it is converted to columns. */
 typedef struct batch {
     reading *r;
     const unsigned char *body;
     uint64_t body_size;
     const unsigned char *nodes, *buffers, *variadic;
     uint32_t n_nodes, n_buffers, n_variadic;
-    uint32_t node, buffer, view; /* the next ones */
+    uint32_t node, buffer, view; /* the next ones to use */
     size_t dict;
     int codec; /* -1 none, 0 LZ4 frame, 1 Zstandard */
     const char *column;
@@ -51,7 +51,8 @@ static tarn_status damaged(const batch *b, const char *what)
                          shown, what);
 }
 
-static void *take(reading *r, uint64_t size)
+/* Takes zeroed memory from the table's arena, within the budget. */
+static void *allocate(reading *r, uint64_t size)
 {
     if (size > r->budget) {
         r->over_budget = true;
@@ -70,8 +71,8 @@ static tarn_status no_room(const reading *r)
 
 /* --- Buffers ---------------------------------------------------------------------- */
 
-/* What became of a buffer: the libraries need memory of their own, and that it is not
- * there says nothing about the buffer. */
+/* The result for a buffer. The libraries allocate memory, and a failed allocation does
+ * not mean that the buffer is damaged. */
 typedef enum inflated { INFLATED, INFLATE_DAMAGED, INFLATE_NO_MEMORY } inflated;
 
 static inflated inflate_lz4(const unsigned char *from, size_t len, unsigned char *to,
@@ -90,7 +91,7 @@ static inflated inflate_lz4(const unsigned char *from, size_t len, unsigned char
     }
     LZ4F_freeDecompressionContext(context);
     if (hint == 0 && got == size) return INFLATED;
-    /* By its name, because the number is not for users of the shared library. */
+    /* Compared by name, because users of the shared library cannot see the number. */
     return strcmp(LZ4F_getErrorName(hint), "ERROR_allocation_failed") == 0
                ? INFLATE_NO_MEMORY
                : INFLATE_DAMAGED;
@@ -122,8 +123,8 @@ static tarn_status inflate(batch *b, const unsigned char *from, uint64_t len,
                            uint64_t size, const unsigned char **out)
 {
     if (size > FREE_BYTES && size / MAX_RATIO > len)
-        return damaged(b, "a buffer says that it expands more than 10000 times");
-    unsigned char *to = take(b->r, size ? size : 1);
+        return damaged(b, "a buffer claims to expand more than 10000 times");
+    unsigned char *to = allocate(b->r, size ? size : 1);
     if (!to) return no_room(b->r);
     inflated how = b->codec == 1 ? inflate_zstd(from, (size_t)len, to, (size_t)size)
                                  : inflate_lz4(from, (size_t)len, to, (size_t)size);
@@ -136,7 +137,7 @@ static tarn_status inflate(batch *b, const unsigned char *from, uint64_t len,
 static tarn_status aligned(batch *b, const unsigned char **data, uint64_t size)
 {
     if ((uintptr_t)*data % IPC_ALIGN == 0) return TARN_OK;
-    unsigned char *copy = take(b->r, size);
+    unsigned char *copy = allocate(b->r, size);
     if (!copy) return no_room(b->r);
     memcpy(copy, *data, (size_t)size);
     *data = copy;
@@ -171,7 +172,7 @@ static tarn_status next_buffer(batch *b, const void **out, uint64_t *out_size)
 
 /* --- Columns ---------------------------------------------------------------------- */
 
-/* Bytes that a buffer must have: count values of width bytes. */
+/* Whether size bytes are enough for count values of width bytes. */
 static bool enough(uint64_t size, uint64_t count, uint64_t width)
 {
     uint64_t need;
@@ -203,7 +204,7 @@ static bool sizes_fit(const tarn__layout *l, const struct ArrowArray *a)
     }
 }
 
-/* Children of structs and sparse unions have a value for each of the parent's. */
+/* Children of structs and sparse unions have one value for each value of the parent. */
 static bool children_fit(const tarn__layout *l, const struct ArrowArray *a)
 {
     uint64_t need = (uint64_t)a->length;
@@ -225,8 +226,8 @@ static tarn_status decode_children(batch *b, const struct ArrowSchema *schema,
     size_t n = (size_t)schema->n_children;
     out->n_children = (int64_t)n;
     if (!n) return TARN_OK;
-    struct ArrowArray *arrays = take(b->r, n * sizeof *arrays);
-    out->children = take(b->r, n * sizeof *out->children);
+    struct ArrowArray *arrays = allocate(b->r, n * sizeof *arrays);
+    out->children = allocate(b->r, n * sizeof *out->children);
     if (!arrays || !out->children) return no_room(b->r);
     for (size_t i = 0; i < n; i++) {
         out->children[i] = &arrays[i];
@@ -235,8 +236,8 @@ static tarn_status decode_children(batch *b, const struct ArrowSchema *schema,
     return TARN_OK;
 }
 
-/* A view column has buffers of its own, and in the C data interface one more with their
- * sizes. */
+/* A view column has additional data buffers, and in the C data interface one more buffer
+ * with their sizes. */
 static tarn_status count_views(batch *b, uint64_t *out_extra)
 {
     if (b->view >= b->n_variadic)
@@ -255,8 +256,8 @@ static tarn_status decode_buffers(batch *b, const tarn__layout *layout,
     if (layout->shape == SHAPE_VIEW) TARN_TRY(count_views(b, &extra));
     uint64_t all = fixed + extra + (layout->shape == SHAPE_VIEW);
     out->n_buffers = (int64_t)all;
-    out->buffers = take(b->r, (all + 1) * sizeof *out->buffers);
-    uint64_t *sizes = out->private_data = take(b->r, (all + 1) * sizeof *sizes);
+    out->buffers = allocate(b->r, (all + 1) * sizeof *out->buffers);
+    uint64_t *sizes = out->private_data = allocate(b->r, (all + 1) * sizeof *sizes);
     if (!out->buffers || !sizes) return no_room(b->r);
     for (uint64_t i = 0; i < fixed + extra; i++)
         TARN_TRY(next_buffer(b, &out->buffers[i], &sizes[i]));
@@ -264,8 +265,8 @@ static tarn_status decode_buffers(batch *b, const tarn__layout *layout,
         out->buffers[all - 1] = extra ? (const void *)&sizes[fixed] : nothing;
         sizes[all - 1] = extra * 8;
     }
-    /* Without nulls a bitmap means nothing, and must not come to mean something when rows
-     * are taken out. */
+    /* Without nulls a bitmap has no meaning, and must not get one when rows are
+     * copied. */
     if (layout->has_validity && (sizes[0] == 0 || out->null_count == 0))
         out->buffers[0] = NULL;
     return TARN_OK;
@@ -278,12 +279,12 @@ static tarn_status decode_column(batch *b, const struct ArrowSchema *schema,
     if (b->node >= b->n_nodes)
         return damaged(b, "the batch has fewer columns than the schema");
     const unsigned char *node = b->nodes + 16 * (size_t)b->node++;
-    (void)tarn__layout_get(schema->format, &layout); /* the schema was checked */
+    (void)tarn__layout_get(schema->format, &layout); /* the schema was already checked */
     *out = (struct ArrowArray){.length = (int64_t)tarn__get64(node),
                                .null_count = (int64_t)tarn__get64(node + 8)};
     if (out->length < 0 || out->null_count < 0 || out->null_count > out->length)
         return damaged(b, "a column's length or number of nulls is impossible");
-    /* Types without a validity bitmap count no nulls of their own in the C interface. */
+    /* Types without a validity bitmap have no null count in the C interface. */
     if (!layout.has_validity && layout.shape != SHAPE_NULL) out->null_count = 0;
     TARN_TRY(decode_buffers(b, &layout, out));
     TARN_TRY(decode_children(b, schema, out));
@@ -306,7 +307,7 @@ static tarn_status set_codec(batch *b, flat compression)
     b->codec = flat_u8(compression, 0, 0);
     if (b->codec > 1 || flat_u8(compression, 1, 0) != 0)
         return tarn__fail_at(b->r->err, TARN_ERR_UNSUPPORTED, NULL, b->r->at,
-                             "Arrow body compression number %d", b->codec);
+                             "Arrow body compression %d is not supported", b->codec);
     return TARN_OK;
 }
 
@@ -349,10 +350,10 @@ static tarn_status read_batch(reading *r, flat message, const unsigned char *bod
     struct ArrowArray *out = &t->batches[t->count];
     *out = (struct ArrowArray){.length = length, .n_buffers = 1};
     out->n_children = (int64_t)n;
-    out->buffers = take(r, sizeof *out->buffers);
-    out->private_data = take(r, sizeof(uint64_t));
-    struct ArrowArray *columns = take(r, (n + 1) * sizeof *columns);
-    out->children = take(r, (n + 1) * sizeof *out->children);
+    out->buffers = allocate(r, sizeof *out->buffers);
+    out->private_data = allocate(r, sizeof(uint64_t));
+    struct ArrowArray *columns = allocate(r, (n + 1) * sizeof *columns);
+    out->children = allocate(r, (n + 1) * sizeof *out->children);
     if (!out->buffers || !out->private_data || !columns || !out->children)
         return no_room(r);
     for (size_t i = 0; i < n; i++) {
@@ -360,10 +361,10 @@ static tarn_status read_batch(reading *r, flat message, const unsigned char *bod
         b.column = t->schema.children[i]->name;
         TARN_TRY(decode_column(&b, t->schema.children[i], &columns[i]));
         if (columns[i].length != length)
-            return damaged(&b, "it has another number of rows than its batch");
+            return damaged(&b, "the number of rows differs from that of the batch");
     }
     TARN_TRY(close_batch(&b));
-    t->rows += (uint64_t)length; /* of two that fit 63 bits */
+    t->rows += (uint64_t)length; /* both are below 2^63 */
     if (t->rows > INT64_MAX) return damaged(&b, "too many rows");
     t->count++;
     return TARN_OK;
@@ -383,11 +384,11 @@ static tarn_status read_dictionary(reading *r, flat message, const unsigned char
     batch b = {.r = r, .column = d->field->name, .dict = i + 1};
     if (flat_u8(message, DICTBATCH_DELTA, 0) && d->value->length)
         return tarn__fail_at(r->err, TARN_ERR_UNSUPPORTED, NULL, r->at,
-                             "column %s: a dictionary that is added to (delta "
-                             "dictionaries); write the table again without them",
+                             "column %s: delta dictionaries are not supported; write the "
+                             "table again without them",
                              d->field->name);
     TARN_TRY(open_batch(&b, flat_child(message, DICTBATCH_DATA), body, body_size));
-    struct ArrowArray *value = take(r, sizeof *value);
+    struct ArrowArray *value = allocate(r, sizeof *value);
     if (!value) return no_room(r);
     TARN_TRY(decode_column(&b, d->field->dictionary, value));
     TARN_TRY(close_batch(&b));
@@ -395,12 +396,12 @@ static tarn_status read_dictionary(reading *r, flat message, const unsigned char
     return TARN_OK;
 }
 
-/* A column without a row may have no dictionary in the stream. */
+/* A column without rows may have no dictionary in the stream. */
 static tarn_status empty_dictionaries(reading *r)
 {
     for (size_t i = r->dicts.count; i > 0; i--) {
         tarn__dict *d = &r->dicts.items[i - 1];
-        struct ArrowArray *value = take(r, sizeof *value);
+        struct ArrowArray *value = allocate(r, sizeof *value);
         if (!value) return no_room(r);
         TARN_TRY(
             tarn__array_empty(&r->table->arena, d->field->dictionary, value, r->err));
@@ -430,20 +431,19 @@ static tarn_status read_message(reading *r, const unsigned char *meta, uint32_t 
         type = flat_u8(message, MESSAGE_HEADER_TYPE, 0);
     if (version != IPC_V4 && version != IPC_V5)
         return tarn__fail_at(r->err, TARN_ERR_UNSUPPORTED, NULL, r->at,
-                             "Arrow metadata version number %d", version);
+                             "Arrow metadata version %d is not supported", version);
     if (!header.at || type < IPC_SCHEMA || type > IPC_BATCH)
         return tarn__fail_at(r->err, TARN_ERR_UNSUPPORTED, NULL, r->at,
-                             "an Arrow message of type number %d", type);
+                             "Arrow message type %d is not supported", type);
     if (type == IPC_SCHEMA) return read_schema(r, header);
     if (!r->has_schema)
         return tarn__fail_at(r->err, TARN_ERR_FORMAT, NULL, r->at,
-                             "an Arrow stream that does not begin with a schema");
+                             "the Arrow stream does not begin with a schema");
     return type == IPC_BATCH ? read_batch(r, header, body, body_size)
                              : read_dictionary(r, header, body, body_size);
 }
 
-/* Copies a message's metadata, because what was checked must not change before it is
- * used, and a mapped file can. */
+/* Copies the metadata of a message: a mapped file can change between check and use. */
 static tarn_status check_message(reading *r, uint32_t size)
 {
     uint64_t at = r->at + 8;
@@ -458,8 +458,9 @@ static tarn_status cut_off(const reading *r, const char *what)
                          "the Arrow stream ends inside %s", what);
 }
 
-/* One message at r->at; *out_end at the end of the stream, which may lack its marker. */
-static tarn_status step(reading *r, bool *out_end)
+/* Reads the message at r->at. Sets *out_end at the end of the stream, whose marker may be
+ * missing. */
+static tarn_status read_next_message(reading *r, bool *out_end)
 {
     uint64_t left = r->size - r->at;
     *out_end = left == 0;
@@ -467,7 +468,7 @@ static tarn_status step(reading *r, bool *out_end)
     if (left < 8) return cut_off(r, "a message's prefix");
     if (r->at % IPC_ALIGN != 0)
         return tarn__fail_at(r->err, TARN_ERR_FORMAT, NULL, r->at,
-                             "an Arrow message that does not begin at a multiple of 8");
+                             "the Arrow message does not begin at a multiple of 8");
     if ((int32_t)tarn__get32(r->data + r->at) != IPC_CONTINUATION)
         return tarn__fail_at(r->err, TARN_ERR_FORMAT, NULL, r->at,
                              "no Arrow message begins here");
@@ -503,16 +504,16 @@ static tarn_status read_all(reading *r)
 {
     bool end = false;
     while (!end)
-        TARN_TRY(step(r, &end));
+        TARN_TRY(read_next_message(r, &end));
     if (!r->has_schema) return cut_off(r, "its schema");
     if (r->at != r->size)
         return tarn__fail_at(r->err, TARN_ERR_FORMAT, NULL, r->at,
-                             "%llu bytes behind the end of the Arrow stream",
+                             "%llu bytes after the end of the Arrow stream",
                              (unsigned long long)(r->size - r->at));
     return count_rows(r->table, r->err);
 }
 
-/* Streams begin at a multiple of 8 in packs made by Arrow; others are copied. */
+/* Streams begin at a multiple of 8 in files written by Arrow; others are copied. */
 static tarn_status align_stream(tarn__table *t, const unsigned char **data, uint64_t size,
                                 tarn_error *err)
 {

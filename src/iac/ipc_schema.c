@@ -1,4 +1,4 @@
-/* Schemas: from Arrow IPC metadata to the C data interface. */
+/* Converts schemas from Arrow IPC metadata to the C data interface. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,10 +11,10 @@
 #include "base/utf8.h"
 #include "iac/ipc.h"
 
-/* --- From IPC --------------------------------------------------------------------- */
+/* --- Decoding --------------------------------------------------------------------- */
 
-/* Names and metadata can point at the same bytes many times, so what they take is counted
- * as it is copied. */
+/* Names and metadata can refer to the same bytes many times, so the total is limited
+ * while they are copied. */
 enum { MAX_SCHEMA_TEXT = 64 << 20 };
 
 typedef struct decoding {
@@ -32,7 +32,7 @@ static int read_field(flat type, unsigned n, int width, int otherwise)
                         : 0;
 }
 
-/* The format of a type that needs no parameters in it, or NULL. */
+/* The format of a type without parameters in its format, or NULL. */
 static const char *plain_format(int number, flat type)
 {
     tarn__type_fields f = tarn__type_fields_of(number);
@@ -47,15 +47,14 @@ static tarn_status bad_type(const decoding *d, const char *name, int number)
     char shown[128];
     tarn_printable(shown, sizeof shown, name, strlen(name));
     return tarn__fail(d->err, TARN_ERR_UNSUPPORTED,
-                      "column %s has Arrow type number %d with parameters that are not "
-                      "known",
-                      shown, number);
+                      "column %s has Arrow type %d with unknown parameters", shown,
+                      number);
 }
 
 static tarn_status add_made(tarn__buf *out, tarn_error *err, const char *fmt, ...)
     TARN__PRINTF(3, 4);
 
-/* A piece of a format, of a few letters and numbers. */
+/* Appends a part of a format: a few letters and numbers. */
 static tarn_status add_made(tarn__buf *out, tarn_error *err, const char *fmt, ...)
 {
     char text[64];
@@ -102,7 +101,7 @@ static tarn_status timestamp_format(const decoding *d, flat type, const char *na
     return len ? tarn__buf_add(out, flat_items(zone), len, d->err) : TARN_OK;
 }
 
-/* Formats that carry numbers or a time zone. */
+/* Formats that contain numbers or a time zone. */
 static tarn_status made_format(const decoding *d, int number, flat type,
                                uint32_t children, const char *name, tarn__buf *out)
 {
@@ -152,9 +151,10 @@ static tarn_status count_text(decoding *d, uint64_t len)
 {
     d->text += len;
     if (d->text <= MAX_SCHEMA_TEXT) return TARN_OK;
-    return tarn__fail(d->err, TARN_ERR_LIMIT,
-                      "more than %d bytes of names and metadata in a table's schema",
-                      MAX_SCHEMA_TEXT);
+    return tarn__fail(
+        d->err, TARN_ERR_LIMIT,
+        "the schema of the table has more than %d bytes of names and metadata",
+        MAX_SCHEMA_TEXT);
 }
 
 static tarn_status set_name(decoding *d, struct ArrowSchema *out, flat name)
@@ -164,14 +164,14 @@ static tarn_status set_name(decoding *d, struct ArrowSchema *out, flat name)
     TARN_TRY(count_text(d, len));
     if (len && (memchr(text, 0, len) || !tarn__utf8_is_valid(text, len)))
         return tarn__fail(d->err, TARN_ERR_FORMAT,
-                          "a column's name is not UTF-8, or has a NUL in it");
+                          "the name of a column is not UTF-8, or contains a NUL");
     char *copy = strndup(text, len);
     int failed = copy ? ArrowSchemaSetName(out, copy) : ENOMEM;
     free(copy);
     return failed ? tarn__fail_memory(d->err) : TARN_OK;
 }
 
-/* Key and value pairs in the C data interface's own encoding. */
+/* Key-value pairs in the encoding of the C data interface. */
 static tarn_status set_metadata(decoding *d, struct ArrowSchema *out, flat pairs)
 {
     uint32_t count = flat_count(pairs, 4);
@@ -204,8 +204,7 @@ static tarn_status set_dictionary(const decoding *d, struct ArrowSchema *out,
     const char *format = index.at ? plain_format(TYPE_INT, index) : "i";
     if (!format || flat_i16(dictionary, DICT_KIND, 0) != 0)
         return tarn__fail(d->err, TARN_ERR_UNSUPPORTED,
-                          "column %s has a dictionary of a kind that is not known",
-                          out->name);
+                          "column %s has an unknown kind of dictionary", out->name);
     ArrowSchemaMove(out, &values);
     ArrowSchemaInit(out);
     if (ArrowSchemaAllocateDictionary(out) != 0) {
@@ -230,7 +229,7 @@ static tarn_status add_dict(tarn__dicts *dicts, int64_t id, tarn_error *err)
     uint32_t first = (uint32_t)dicts->count;
     if (dicts->count >= MAX_DICTIONARIES)
         return tarn__fail(err, TARN_ERR_LIMIT,
-                          "more than %d dictionary-encoded columns in a table",
+                          "the table has more than %d dictionary-encoded columns",
                           MAX_DICTIONARIES);
     for (uint32_t i = 0; i < dicts->count && first == dicts->count; i++)
         if (dicts->items[i].id == id) first = i;
@@ -250,9 +249,10 @@ static tarn_status set_field(decoding *d, struct ArrowSchema *out, flat field,
          dictionary = flat_child(field, FIELD_DICTIONARY);
     size_t ordinal = d->dicts->count;
     if (depth > TARN_MAX_ARROW_DEPTH || ++d->fields > TARN_MAX_ARROW_FIELDS)
-        return tarn__fail(d->err, TARN_ERR_LIMIT,
-                          "a table with more than %u columns, or more than %u deep",
-                          TARN_MAX_ARROW_FIELDS, TARN_MAX_ARROW_DEPTH);
+        return tarn__fail(
+            d->err, TARN_ERR_LIMIT,
+            "the table has more than %u columns, or nests them more than %u deep",
+            TARN_MAX_ARROW_FIELDS, TARN_MAX_ARROW_DEPTH);
     TARN_TRY(set_name(d, out, flat_child(field, FIELD_NAME)));
     TARN_TRY(set_format(d, out, field, flat_count(children, 4)));
     if (flat_u8(field, FIELD_NULLABLE, 0))
@@ -280,7 +280,7 @@ static tarn_status set_children(decoding *d, struct ArrowSchema *out, flat field
     return TARN_OK;
 }
 
-/* Whether a type has the children it must have. */
+/* Whether a schema has the children that its type requires. */
 static bool has_its_children(const struct ArrowSchema *s, const tarn__layout *layout)
 {
     switch (layout->shape) {
@@ -312,19 +312,20 @@ static tarn_status check_field(const struct ArrowSchema *s, tarn__dicts *dicts,
     const char *name = s->name ? s->name : "";
     tarn_printable(shown, sizeof shown, name, strlen(name));
     if (depth > TARN_MAX_ARROW_DEPTH || ++*fields > TARN_MAX_ARROW_FIELDS)
-        return tarn__fail(err, TARN_ERR_LIMIT,
-                          "a table with more than %u columns, or more than %u deep",
-                          TARN_MAX_ARROW_FIELDS, TARN_MAX_ARROW_DEPTH);
+        return tarn__fail(
+            err, TARN_ERR_LIMIT,
+            "the table has more than %u columns, or nests them more than %u deep",
+            TARN_MAX_ARROW_FIELDS, TARN_MAX_ARROW_DEPTH);
     if (!s->format || !tarn__layout_get(s->format, &layout))
         return tarn__fail(err, TARN_ERR_UNSUPPORTED,
-                          "column %s has the Arrow type %s, which is not known", shown,
+                          "column %s has the unknown Arrow type %s", shown,
                           s->format ? s->format : "(none)");
     if (!has_its_children(s, &layout) ||
         (s->dictionary && layout.number != 'i' && layout.number != 'u'))
-        return tarn__fail(err, TARN_ERR_FORMAT,
-                          "column %s has the Arrow type %s, but not the children this "
-                          "type has",
-                          shown, s->format);
+        return tarn__fail(
+            err, TARN_ERR_FORMAT,
+            "column %s has Arrow type %s, but not the children that the type requires",
+            shown, s->format);
     if (s->dictionary) {
         size_t ordinal = dicts ? dicts->count : 0;
         if (dicts) TARN_TRY(add_dict(dicts, (int64_t)ordinal, err));
@@ -352,7 +353,8 @@ tarn_status tarn__schema_decode(flat schema, struct ArrowSchema *out, tarn__dict
     decoding d = {dicts, 0, 0, err};
     ArrowSchemaInit(out);
     if (flat_i16(schema, SCHEMA_ENDIAN, 0) != 0)
-        return tarn__fail(err, TARN_ERR_UNSUPPORTED, "a table with big-endian numbers");
+        return tarn__fail(err, TARN_ERR_UNSUPPORTED,
+                          "the table has big-endian numbers, which are not supported");
     if (ArrowSchemaSetFormat(out, "+s") != 0 || ArrowSchemaSetName(out, "") != 0)
         return tarn__fail_memory(err);
     out->flags = 0;

@@ -1,5 +1,4 @@
-/* Schemas into IPC metadata, field by field in the order in which Arrow C++ makes them.
- */
+/* Writes schemas as IPC metadata, field by field in the order of Arrow C++. */
 #include <stdlib.h>
 #include <string.h>
 

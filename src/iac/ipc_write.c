@@ -1,5 +1,5 @@
-/* Writing batches: each column becomes nodes and buffers, slices are cut to what they
- * show, and dictionaries go before the first batch that uses them. */
+/* Writes batches: each column becomes nodes and buffers. Slices are reduced to the rows
+ * they show, and dictionaries are written before the first batch that uses them. */
 #include "iac/ipc_write.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 flat_ref tarn__ipc_schema_make(flatmake *m, const struct ArrowSchema *schema,
                                const tarn__dicts *dicts);
 
-/* A buffer on its way out: bytes of the caller, or of scratch memory. */
+/* A buffer to write: bytes of the caller, or of scratch memory. */
 typedef struct piece {
     const void *data;
     uint64_t size;
@@ -19,7 +19,7 @@ typedef struct piece {
 
 typedef struct encoding {
     tarn__arena scratch;
-    uint64_t *nodes; /* length, nulls */
+    uint64_t *nodes; /* length and null count of each */
     size_t n_nodes, nodes_capacity;
     piece *pieces;
     size_t n_pieces, pieces_capacity;
@@ -44,7 +44,8 @@ static tarn_status refuse(const encoding *e, tarn_status code, const char *what)
     return tarn__fail(e->err, code, "column %s: %s", shown, what);
 }
 
-/* Bits from..from+count of a bitmap, moved to begin a byte; bits behind them are 0. */
+/* Bits from..from+count of a bitmap, shifted to begin at a byte; the bits after them are
+ * 0. */
 static tarn_status add_bits(encoding *e, const unsigned char *bits, int64_t from,
                             int64_t count)
 {
@@ -80,7 +81,8 @@ static int64_t nulls_of(const struct ArrowArray *a, const tarn__layout *layout,
     return count_nulls(bits, from, count);
 }
 
-/* Offsets of a slice, counted from its first value; *out_first is where that is. */
+/* Offsets of a slice, counted from its first value; *out_first is the position of that
+ * value. */
 static tarn_status add_offsets(encoding *e, const void *offsets, uint32_t width,
                                int64_t from, int64_t count, int64_t *out_first,
                                int64_t *out_last)
@@ -88,7 +90,7 @@ static tarn_status add_offsets(encoding *e, const void *offsets, uint32_t width,
     *out_first = *out_last = 0;
     uint64_t size = ((uint64_t)count + 1) * width;
     if (!count || !offsets) {
-        /* Arrow C++ writes one zero offset for no rows. */
+        /* For no rows, Arrow C++ writes one zero offset. */
         void *zero = tarn__arena_take(&e->scratch, width);
         return zero ? add_piece(e, zero, count ? 0 : width) : tarn__fail_memory(e->err);
     }
@@ -120,7 +122,7 @@ static tarn_status add_children(encoding *e, const struct ArrowSchema *schema,
 static tarn_status add_view_buffers(encoding *e, const struct ArrowArray *a)
 {
     int64_t extra = a->n_buffers - 3;
-    if (extra < 0) return refuse(e, TARN_ERR_FORMAT, "a view column without its buffers");
+    if (extra < 0) return refuse(e, TARN_ERR_FORMAT, "a view column has no buffers");
     const int64_t *sizes = a->buffers[a->n_buffers - 1];
     TARN_TRY(tarn__grow(&e->variadic, sizeof *e->variadic, e->n_variadic,
                         &e->variadic_capacity, e->err));
@@ -130,7 +132,7 @@ static tarn_status add_view_buffers(encoding *e, const struct ArrowArray *a)
     return TARN_OK;
 }
 
-/* A slice of runs would need other run ends; whole columns go as they are. */
+/* A slice of runs would need other run ends; whole columns are written unchanged. */
 static tarn_status add_runs(encoding *e, const struct ArrowSchema *schema,
                             const struct ArrowArray *a, int64_t from, int64_t count)
 {
@@ -138,8 +140,9 @@ static tarn_status add_runs(encoding *e, const struct ArrowSchema *schema,
     int64_t runs = ends->length,
             last = runs ? tarn__run_end(schema, a, ends->offset + runs - 1) : 0;
     if (from != 0 || last != count)
-        return refuse(e, TARN_ERR_UNSUPPORTED,
-                      "a slice of a run-end encoded column; copy it before writing");
+        return refuse(
+            e, TARN_ERR_UNSUPPORTED,
+            "a slice of a run-end encoded column cannot be written; copy it first");
     TARN_TRY(add_column(e, schema->children[0], ends, 0, runs));
     return add_column(e, schema->children[1], a->children[1], 0, runs);
 }
@@ -194,7 +197,7 @@ static tarn_status add_buffers(encoding *e, const struct ArrowSchema *schema,
     return TARN_OK;
 }
 
-/* Rows from..from+count of what the array shows. */
+/* Rows from..from+count of the rows that the array shows. */
 static tarn_status add_column(encoding *e, const struct ArrowSchema *schema,
                               const struct ArrowArray *a, int64_t from, int64_t count)
 {
@@ -226,7 +229,7 @@ static tarn_status put_zeros(tarn__buf *out, size_t n, tarn_error *err)
     return n ? tarn__buf_add(out, zeros, n, err) : TARN_OK;
 }
 
-/* Frames what fm made: continuation, length, metadata, padding. */
+/* Frames the message in fm: continuation, length, metadata, padding. */
 static tarn_status put_message(tarn__buf *out, const flatmake *m, tarn_error *err)
 {
     unsigned char prefix[8];
@@ -286,7 +289,7 @@ static tarn_status put_body(tarn__buf *out, const encoding *e)
     return TARN_OK;
 }
 
-/* Where each buffer lies in the body; *out_body is its size. */
+/* The offset of each buffer in the body; *out_body is the size of the body. */
 static int64_t *place_buffers(encoding *e, int64_t *out_body)
 {
     int64_t at = 0;
@@ -300,7 +303,7 @@ static int64_t *place_buffers(encoding *e, int64_t *out_body)
     return places;
 }
 
-/* A batch, or with id >= 0 the dictionary of that number. */
+/* A batch, or with id >= 0 the dictionary with that id. */
 static tarn_status put_batch(tarn__ipc_writer *w, encoding *e, int64_t length, int64_t id)
 {
     flatmake m;
@@ -330,7 +333,7 @@ static void encoding_reset(encoding *e)
 
 /* --- Dictionaries ----------------------------------------------------------------- */
 
-/* Dictionaries are the same if they are the same memory. */
+/* Two dictionaries are the same if they are the same memory. */
 static const void *identity(const struct ArrowArray *a)
 {
     return a->n_buffers > 1 ? a->buffers[1] : a->buffers;
@@ -368,7 +371,7 @@ static tarn_status put_dictionaries(tarn__ipc_writer *w, const struct ArrowSchem
         TARN_TRY(put_dictionary(w, schema, a, ordinal, err));
     }
     if (a->n_children != schema->n_children)
-        return tarn__fail(err, TARN_ERR_FORMAT, "an array that does not fit its schema");
+        return tarn__fail(err, TARN_ERR_FORMAT, "the array does not fit its schema");
     for (int64_t i = 0; i < schema->n_children; i++)
         TARN_TRY(put_dictionaries(w, schema->children[i], a->children[i], next, err));
     return TARN_OK;

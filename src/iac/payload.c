@@ -1,4 +1,4 @@
-/* Encoding and decoding single payloads. Every decoder has a limit on what comes out. */
+/* Encodes and decodes single payloads. Every decoder limits the size of its output. */
 #include "iac/payload.h"
 
 #include <setjmp.h>
@@ -16,7 +16,7 @@
 #include "base/error.h"
 #include "base/zstd.h"
 
-enum { BROTLI_WINDOW = 24 }; /* as iatro-base-iac has it */
+enum { BROTLI_WINDOW = 24 }; /* the value that iatro-base-iac uses */
 
 static const struct {
     const char *name;
@@ -75,15 +75,15 @@ static size_t encode_gzip(const void *data, size_t len, int level, void *out,
     return size;
 }
 
-/* libbrotlienc ends the process when it gets no memory, unless it was built otherwise. So
- * it gets its memory here: the first piece that cannot be had leads out of it, and all
- * others are in a list to be given back. */
+/* libbrotlienc ends the process when an allocation fails, unless it was built otherwise.
+ * So it allocates here: the first failed allocation jumps out of the library, and all
+ * other blocks are in a list to be freed. */
 typedef struct brotli_piece {
     struct brotli_piece *before, *next;
 } brotli_piece;
 
 typedef struct brotli_memory {
-    brotli_piece pieces; /* the ends of the list */
+    brotli_piece pieces; /* head of the list */
     jmp_buf way_out;
 } brotli_memory;
 
@@ -102,14 +102,14 @@ static void brotli_give(void *memory, void *address)
     (void)memory;
     if (!address) return;
     brotli_piece *p = (brotli_piece *)address - 1;
-    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what was freed is not in the list. */
+    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): freed pieces are not in the list. */
     p->before->next = p->next;
     p->next->before = p->before;
     free(p);
 }
 
-/* Fed as a stream of unknown length, as iatro-base-iac does: the same bytes come
- * out, where the one-call function would choose other block sizes. */
+/* Encodes as a stream of unknown length, as iatro-base-iac does. The function that takes
+ * all data in one call would choose other block sizes and so produce other bytes. */
 static size_t run_brotli(BrotliEncoderState *state, const void *data, size_t len,
                          int level, void *out, size_t capacity)
 {
@@ -144,7 +144,7 @@ static size_t encode_brotli(const void *data, size_t len, int level, void *out,
     return size;
 }
 
-/* The size that is always enough, or 0 for codecs that do not encode. */
+/* A size that is always enough, or 0 for codecs that cannot encode. */
 static size_t encoded_bound(tarn__iac_codec codec, size_t len)
 {
     enum { GZIP_FRAME = 64 };
@@ -194,10 +194,11 @@ tarn_status tarn_iac_encode(const char *name, int level, const void *data, size_
     *out = (tarn_view)TARN_VIEW_INIT;
     level = level_or_default(codec, level);
     if (!level_is_known(codec, level))
-        return tarn__fail(err, TARN_ERR_USAGE, "level %d is none of the codec's", level);
+        return tarn__fail(err, TARN_ERR_USAGE, "level %d is not valid for the codec",
+                          level);
     if (codec > IAC_GZIP)
         return tarn__fail(err, TARN_ERR_UNSUPPORTED,
-                          "payloads of this codec are encoded by the caller");
+                          "payloads of this codec must be encoded by the caller");
     size_t capacity = encoded_bound(codec, len);
     void *memory = malloc(capacity);
     if (!memory) return tarn__fail_memory(err);
@@ -224,7 +225,8 @@ static tarn_status too_long(uint64_t limit, tarn_error *err)
 
 static tarn_status damaged(const char *codec, tarn_error *err)
 {
-    return tarn__fail(err, TARN_ERR_FORMAT, "the payload is not whole %s data", codec);
+    return tarn__fail(err, TARN_ERR_FORMAT, "the payload is not complete, valid %s data",
+                      codec);
 }
 
 /* Bytes that may be written at the end: a small buffer has more room than its limit. */
@@ -233,7 +235,7 @@ static size_t room_in(const tarn__buf *out)
     return (out->capacity < out->max ? out->capacity : out->max) - out->size;
 }
 
-/* Room for more at the end, doubling; TARN_ERR_LIMIT when the limit is full. */
+/* Makes more room at the end by doubling; TARN_ERR_LIMIT when the limit is reached. */
 static tarn_status more(tarn__buf *out, tarn_error *err)
 {
     if (out->size == out->max) return too_long(out->max, err);
@@ -243,8 +245,8 @@ static tarn_status more(tarn__buf *out, tarn_error *err)
     return tarn__buf_reserve(out, step, err);
 }
 
-/* Room for the next step: at the end of out, or, when that is full, one byte more, which
- * tells whether the data ends there. */
+/* Room for the next step: at the end of out or, when out is full, one extra byte, which
+ * shows whether the data ends there. */
 static tarn_status next_room(tarn__buf *out, unsigned char *last, unsigned char **to,
                              size_t *room, tarn_error *err)
 {
@@ -255,7 +257,7 @@ static tarn_status next_room(tarn__buf *out, unsigned char *last, unsigned char 
     return TARN_OK;
 }
 
-/* Counts what a step has made. */
+/* Adds the output of a step. */
 static tarn_status made(tarn__buf *out, size_t size, tarn_error *err)
 {
     if (out->size == out->max) return size ? too_long(out->max, err) : TARN_OK;
@@ -299,10 +301,9 @@ static tarn_status zstd_failed(size_t code, size_t len, tarn_error *err)
     if (ZSTD_getErrorCode(code) == ZSTD_error_memory_allocation)
         return tarn__fail_memory(err);
     if (ZSTD_getErrorCode(code) == ZSTD_error_frameParameter_windowTooLarge)
-        return tarn__fail(
-            err, TARN_ERR_LIMIT,
-            "a payload of %zu bytes that wants a window of more than %d MiB", len,
-            1 << (tarn__zstd_window(len) - 20));
+        return tarn__fail(err, TARN_ERR_LIMIT,
+                          "a payload of %zu bytes needs a window of more than %d MiB",
+                          len, 1 << (tarn__zstd_window(len) - 20));
     return damaged("Zstandard", err);
 }
 
@@ -314,7 +315,8 @@ static tarn_status decode_zstd(const void *data, size_t len, tarn__buf *out,
     ZSTD_inBuffer in = {data, len, 0};
     tarn_status status = TARN_OK;
     size_t left = 1;
-    /* All input is taken and the last frame is complete, or no progress is made. */
+    /* Ends when all input is used and the last frame is complete, or no progress is
+     * made. */
     while (status == TARN_OK && (left != 0 || in.pos < in.size)) {
         unsigned char last, *to;
         size_t room, before = in.pos;
@@ -389,9 +391,9 @@ tarn_status tarn_iac_decode(const char *name, const void *data, size_t len,
         status = decode_gzip(data, len, &bytes, err);
         break;
     default:
-        status = tarn__fail(err, TARN_ERR_UNSUPPORTED,
-                            "payloads of this codec are not decoded here; take them as "
-                            "they are");
+        status = tarn__fail(
+            err, TARN_ERR_UNSUPPORTED,
+            "payloads of this codec cannot be decoded; read the stored bytes instead");
     }
     if (status == TARN_OK)
         *out = (tarn_view){(const unsigned char *)bytes.data, bytes.size, bytes.data};

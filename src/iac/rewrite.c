@@ -1,5 +1,5 @@
-/* An IAC file out of another: tables go through as Arrow streams, payloads are decoded
- * and encoded where the codec changes. */
+/* Makes an IAC file from another: tables are copied as Arrow streams, payloads are
+ * decoded and encoded if the codec changes. */
 #include <stdlib.h>
 #include <sys/stat.h>
 
@@ -8,8 +8,8 @@
 #include "iac/take.h"
 #include "io/publish.h"
 
-/* The old header without what the writer sets again; with codec none, one that says so.
- */
+/* The old header without the fields that the writer sets again; with none, it names the
+ * codec "none". */
 static tarn_status inherit(const tarn__iac_header *old, bool codec, bool none,
                            tarn__buf *out, tarn_error *err)
 {
@@ -77,7 +77,7 @@ static tarn_status rewrite_file(const char *from, const char *to,
     tarn__buf header;
     open.check = true;
     TARN_TRY(tarn_iac_open(from, &open, &p, err));
-    /* Segments of the caller's own are not divided into payloads to encode. */
+    /* Segments with a caller's own layout are not divided into payloads to encode. */
     if (p->offset.column < 0) o->encoded = true;
     o->segment = p->offset.column < 0 && !o->rows;
     if (o->encoded) o->codec = NULL;
@@ -97,9 +97,9 @@ static tarn_status rewrite_file(const char *from, const char *to,
 
 /* --- Version 1 to 2 --------------------------------------------------------------- */
 
-/* Only the fixed header differs, and both have the same size, so all that follows it is
- * copied by the kernel, which shares the blocks where the file system can. The old file
- * stays whole until the new one has its name. */
+/* Only the fixed header differs, and it has the same size in both versions. So the kernel
+ * copies everything after it, and shares the blocks if the file system can. The old file
+ * stays intact until the new file gets its name. */
 
 static tarn_status upgraded_header(const tarn__iac_header *old, unsigned char *out,
                                    tarn_error *err)
@@ -138,7 +138,7 @@ static tarn_status upgrade(const char *from, const char *to, bool overwrite,
     tarn__publish file;
     if (!overwrite && lstat(to, &st) == 0)
         return tarn__fail_at(err, TARN_ERR_EXISTS, to, TARN_NO_OFFSET,
-                             "the pack exists already; overwrite replaces it");
+                             "the file exists; use overwrite to replace it");
     TARN_TRY(tarn_iac_open(from, NULL, &p, err));
     tarn_status status = tarn__publish_begin(&file, to, err);
     if (status == TARN_OK) {

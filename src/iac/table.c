@@ -1,4 +1,4 @@
-/* Tables: memory, lifetime, and handing them out through the C stream interface. */
+/* Tables: memory, lifetime, and export through the C stream interface. */
 #include "iac/table.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include "io/file.h"
 #include "io/guard.h"
 
-/* --- The file --------------------------------------------------------------------- */
+/* --- File ------------------------------------------------------------------------- */
 
 tarn_status tarn__source_file_open(const char *path, bool no_map, tarn__source_file **out,
                                    tarn_error *err)
@@ -44,17 +44,18 @@ void tarn__source_file_unref(tarn__source_file *f)
     free(f);
 }
 
-/* By the call that costs least: nothing here reads from where the descriptor stands. */
+/* lseek is the cheapest call that returns the length; nothing here depends on the file
+ * position. */
 static tarn_status check_length(const tarn__source_file *f, tarn_error *err)
 {
     off_t end = lseek(f->fd, 0, SEEK_END);
     if (end < 0) return tarn__fail_errno(err, f->path, errno, "cannot find its end");
     if (tarn__map_is_torn(f->map))
         return tarn__fail_at(err, TARN_ERR_STALE, f->path, TARN_NO_OFFSET,
-                             "the pack was truncated while it was in use");
+                             "the file was truncated while it was in use");
     if ((uint64_t)end >= f->size) return TARN_OK;
     return tarn__fail_at(err, TARN_ERR_STALE, f->path, TARN_NO_OFFSET,
-                         "the pack has %llu bytes, but %llu when it was opened",
+                         "the file has %llu bytes, but had %llu when it was opened",
                          (unsigned long long)end, (unsigned long long)f->size);
 }
 
@@ -81,7 +82,7 @@ tarn_status tarn__source_file_view(const tarn__source_file *f, uint64_t offset,
     *out = (tarn_view)TARN_VIEW_INIT;
     if (!tarn__range_in(offset, len, f->size))
         return tarn__fail_at(err, TARN_ERR_TRUNCATED, f->path, offset,
-                             "%llu bytes should be here, but the file has %llu",
+                             "expected %llu bytes here, but the file has %llu",
                              (unsigned long long)len, (unsigned long long)f->size);
     if (f->map) {
         TARN_TRY(tarn__source_file_check(f, err));
@@ -202,7 +203,7 @@ int64_t tarn__table_column(const tarn__table *t, const char *name)
     return found;
 }
 
-/* Takes a buffer out of the map. */
+/* Copies a buffer from the map. */
 static tarn_status own_buffer(tarn__table *t, struct ArrowArray *a, int64_t i,
                               tarn_error *err)
 {
@@ -216,7 +217,7 @@ static tarn_status own_buffer(tarn__table *t, struct ArrowArray *a, int64_t i,
     return TARN_OK;
 }
 
-/* Whether a buffer says where something else lies. */
+/* Whether a buffer holds positions of other data. */
 static bool steers(const tarn__layout *layout, bool has_dictionary, int64_t buffer)
 {
     switch (layout->shape) {
@@ -250,9 +251,9 @@ static tarn_status own_array(tarn__table *t, const struct ArrowSchema *schema,
     return own_array(t, schema->dictionary, a->dictionary, err);
 }
 
-/* What was found good in a map need not stay good: the file can be changed under it. So
- * what steers is copied before it is looked at; values may change, but not where they
- * are. */
+/* Data in a map does not stay valid after a check, because the file can change. So
+ * buffers that hold positions are copied before they are validated; values may change
+ * later, but not their positions. */
 static tarn_status own_steering(tarn__table *t, tarn_error *err)
 {
     if (!t->file || !t->file->map) return TARN_OK;
@@ -290,10 +291,10 @@ tarn_status tarn__table_validate(tarn__table *t, tarn_error *err)
     return status;
 }
 
-/* --- Handing out ------------------------------------------------------------------ */
+/* --- Export ----------------------------------------------------------------------- */
 
-/* Every array that leaves, children and dictionaries too, can be moved and released on
- * its own, so each has a reference of its own. */
+/* Every exported array, including children and dictionaries, can be moved and released
+ * separately, so each holds its own reference. */
 typedef struct shell {
     tarn__table *table;
     struct ArrowArray **children;
@@ -311,7 +312,7 @@ static void release_array(struct ArrowArray *array)
     free(s->dictionary);
     free(s->children);
     free(array->buffers);
-    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it has a reference of its own. */
+    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): each shell holds a reference. */
     tarn__table_unref(s->table);
     free(s);
     array->release = NULL;

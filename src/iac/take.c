@@ -1,4 +1,5 @@
-/* Rows of a table in another order, value by value: nanoarrow knows the types. */
+/* Copies rows of a table in another order, value by value. nanoarrow handles the
+ * types. */
 #include "iac/take.h"
 
 #include <errno.h>
@@ -12,8 +13,8 @@
 
 /* --- Values ------------------------------------------------------------------------ */
 
-/* A dictionary goes along whole, once for each array of indices that it stands behind,
- * wherever that is; base is what its entries are numbered from. */
+/* Each dictionary is copied whole, once for every array of indices that uses it; base is
+ * the position of its first entry in the copy. */
 typedef struct dictionary {
     const struct ArrowArray *of;
     const void *values;
@@ -28,7 +29,7 @@ typedef struct taking {
 static int append(taking *t, struct ArrowArray *out, const struct ArrowArrayView *v,
                   int64_t i);
 
-/* Those of the batch before come first: rows mostly come in some order. */
+/* Searches the latest dictionaries first, because rows are mostly in some order. */
 static const dictionary *find_dictionary(const taking *t, const dictionary *like)
 {
     for (size_t i = t->count; i-- > 0;) {
@@ -84,7 +85,7 @@ static int append_struct(taking *t, struct ArrowArray *out,
     return ArrowArrayFinishElement(out);
 }
 
-/* Numbers, times, decimals, intervals and binary of one size: the bytes as they are. */
+/* Numbers, times, decimals, intervals and fixed-size binary: copies the bytes. */
 static int append_fixed(struct ArrowArray *out, const struct ArrowArrayView *v,
                         int64_t at)
 {
@@ -174,9 +175,9 @@ static int take_column(const tarn__table *t, const struct ArrowArrayView *views,
     return code;
 }
 
-static tarn_status take(const tarn__table *t, const struct ArrowArrayView *views,
-                        const uint64_t *rows, size_t count, struct ArrowArray *out,
-                        tarn_error *err)
+static tarn_status take_columns(const tarn__table *t, const struct ArrowArrayView *views,
+                                const uint64_t *rows, size_t count,
+                                struct ArrowArray *out, tarn_error *err)
 {
     if (ArrowArrayInitFromSchema(out, &t->schema, NULL) != 0 ||
         ArrowArrayStartAppending(out) != 0)
@@ -186,8 +187,7 @@ static tarn_status take(const tarn__table *t, const struct ArrowArrayView *views
         if (code == ENOMEM) return tarn__fail_memory(err);
         if (code != 0)
             return tarn__fail(err, TARN_ERR_UNSUPPORTED,
-                              "column %s is of a type whose rows cannot be put into "
-                              "another order",
+                              "column %s has a type whose rows cannot be reordered",
                               t->schema.children[c]->name);
     }
     out->length = (int64_t)count;
@@ -215,7 +215,7 @@ static tarn_status view_batch(const tarn__table *t, size_t i, struct ArrowArrayV
     if (ArrowArrayViewInitFromSchema(out, &t->schema, &why) == 0 &&
         ArrowArrayViewSetArray(out, &t->batches[i], &why) == 0)
         return TARN_OK;
-    return tarn__fail(err, TARN_ERR_FORMAT, "a batch of the table: %s",
+    return tarn__fail(err, TARN_ERR_FORMAT, "invalid batch in the table: %s",
                       ArrowErrorMessage(&why));
 }
 
@@ -227,14 +227,15 @@ tarn_status tarn__iac_take(tarn__table *t, const uint64_t *rows, size_t count,
     TARN_TRY(tarn__table_validate(t, err));
     for (size_t k = 0; k < count; k++)
         if (rows[k] >= t->rows)
-            return tarn__fail(err, TARN_ERR_NO_SAMPLE, "row %llu of %llu",
+            return tarn__fail(err, TARN_ERR_NO_SAMPLE,
+                              "no row %llu; the table has %llu rows",
                               (unsigned long long)rows[k], (unsigned long long)t->rows);
     struct ArrowArrayView *views = calloc(t->count + 1, sizeof *views);
     if (!views) return tarn__fail_memory(err);
     tarn_status status = TARN_OK;
     for (size_t i = 0; i < t->count && status == TARN_OK; i++)
         status = view_batch(t, i, &views[i], err);
-    if (status == TARN_OK) status = take(t, views, rows, count, &array, err);
+    if (status == TARN_OK) status = take_columns(t, views, rows, count, &array, err);
     if (status == TARN_OK) status = make_stream(t, &array, out, err);
     if (status != TARN_OK && array.release) ArrowArrayRelease(&array);
     for (size_t i = 0; i < t->count; i++)

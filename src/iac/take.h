@@ -4,8 +4,8 @@
 
 #include "iac/table.h"
 
-/* Rows of a table, in the order given, any of them more than once: a stream of one batch
- * of the same schema. TARN_ERR_UNSUPPORTED for run-end encoded columns. */
+/* Rows of a table, in the given order and with repetitions if wanted, as a stream of one
+ * batch of the same schema. TARN_ERR_UNSUPPORTED for run-end encoded columns. */
 TARN_CHECKED tarn_status tarn__iac_take(tarn__table *table, const uint64_t *rows,
                                         size_t count, struct ArrowArrayStream *out,
                                         tarn_error *err);

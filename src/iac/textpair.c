@@ -1,6 +1,6 @@
 /* Clinical text pairs. A record, before Brotli: the length of a manifest as 32 bits, the
- * manifest (JSON on one line, keys sorted, text as UTF-8), and the texts
- * consecutively, source and compressed by turns; the manifest has their places. */
+ * manifest (JSON on one line, keys sorted, text as UTF-8), and the texts consecutively,
+ * source and compressed alternately. The manifest has their offsets and lengths. */
 #include <tarn/textpair.h>
 
 #include <stdlib.h>
@@ -29,11 +29,11 @@ static size_t text_size(const char *text, size_t size)
     return size || !text ? size : strlen(text);
 }
 
-/* The texts of a document, in the order of their keys. */
+/* The text fields of a document, in the order of their keys. */
 static const struct {
     const char *key;
     size_t at;
-    bool old; /* only in packs of 0.0.2 */
+    bool old; /* only in files of version 0.0.2 */
 } fields[] = {{"doc_category", offsetof(tarn_textpair_doc, doc_category), false},
               {"doc_id", offsetof(tarn_textpair_doc, doc_id), false},
               {"doc_timestamp", offsetof(tarn_textpair_doc, doc_timestamp), false},
@@ -48,7 +48,7 @@ enum { FIELDS = sizeof fields / sizeof fields[0], BEFORE_EPISODE = 5 };
 
 /* --- Writing ---------------------------------------------------------------------- */
 
-static void put(tarn__json_writer *w, const char *key, const char *value)
+static void put_string(tarn__json_writer *w, const char *key, const char *value)
 {
     tarn__json_key_text(w, key);
     tarn__json_put_text(w, or_empty(value));
@@ -60,7 +60,7 @@ static void put_number(tarn__json_writer *w, const char *key, uint64_t value)
     tarn__json_put_uint(w, value);
 }
 
-/* Keys in the order of their letters. */
+/* Writes the keys in alphabetical order. */
 static void put_doc(tarn__json_writer *w, const tarn_textpair_doc *d,
                     tarn_textpair_style style, uint64_t *at)
 {
@@ -77,7 +77,7 @@ static void put_doc(tarn__json_writer *w, const tarn_textpair_doc *d,
             tarn__json_key_text(w, "episode_index");
             tarn__json_put_int(w, d->episode_index);
         }
-        if (old || !fields[i].old) put(w, fields[i].key, text);
+        if (old || !fields[i].old) put_string(w, fields[i].key, text);
     }
     put_number(w, "source_length", source);
     put_number(w, "source_offset", *at);
@@ -98,9 +98,9 @@ static tarn_status put_manifest(tarn__buf *out, const tarn_textpair_patient *p,
     for (size_t i = 0; i < p->count; i++)
         put_doc(&w, &p->docs[i], style, &at);
     tarn__json_close(&w, ']');
-    put(&w, "institution", p->institution);
+    put_string(&w, "institution", p->institution);
     put_number(&w, "pair_schema_version", SCHEMA_VERSION);
-    put(&w, "patient_id", p->patient_id);
+    put_string(&w, "patient_id", p->patient_id);
     tarn__json_close(&w, '}');
     return tarn__json_end(&w, err);
 }
@@ -111,7 +111,7 @@ static tarn_status put_text(tarn__buf *out, const char *text, size_t size,
     size = text_size(text, size);
     if (!size) return TARN_OK;
     if (!tarn__utf8_is_valid(text, size))
-        return tarn__fail(err, TARN_ERR_USAGE, "a document's text is not UTF-8");
+        return tarn__fail(err, TARN_ERR_USAGE, "the text of a document is not UTF-8");
     return tarn__buf_add(out, text, size, err);
 }
 
@@ -166,7 +166,7 @@ static tarn_status add_row(tarn_iac_rows *rows, const tarn_textpair_patient *p,
     return add_number(rows, 4, compressed, err);
 }
 
-/* The index, or without patients the slides. */
+/* The index table, or the slide table if patients is NULL. */
 static tarn_status make_table(const char *const *columns, size_t n,
                               const tarn_textpair_patient *patients, size_t count,
                               struct ArrowArrayStream *out, tarn_error *err)
@@ -181,7 +181,7 @@ static tarn_status make_table(const char *const *columns, size_t n,
     return status;
 }
 
-/* The caller's header fields with the adapter's own, which win. */
+/* The caller's header fields and those of the adapter, which take precedence. */
 static tarn_status make_header(const char *caller, tarn__buf *out, tarn_error *err)
 {
     tarn__json_options o = TARN__JSON_OPTIONS_INIT;
@@ -202,7 +202,7 @@ static tarn_status make_header(const char *caller, tarn__buf *out, tarn_error *e
         }
         key = tarn__json_next(key + 1);
     }
-    put(&w, "payload_type", "clinical_text_pair");
+    put_string(&w, "payload_type", "clinical_text_pair");
     put_number(&w, "pair_schema_version", SCHEMA_VERSION);
     tarn__json_close(&w, '}');
     tarn_status status = tarn__json_end(&w, err);
@@ -277,7 +277,7 @@ tarn_status tarn_textpair_build(const char *path, const tarn_textpair_patient *p
 
 /* --- Reading ---------------------------------------------------------------------- */
 
-/* What a patient that was read stands on. */
+/* The memory that a patient points into. */
 typedef struct record {
     tarn_view bytes;
     tarn__json_doc manifest;
@@ -296,7 +296,7 @@ static tarn_status get_string(const tarn__json *object, const char *key, const c
     *out = "";
     if (!v) return TARN_OK;
     if (v->kind != TARN__JSON_STRING || strlen(v->u.text) != v->size)
-        return bad("a field is no text", err);
+        return bad("a field is not a string", err);
     *out = v->u.text;
     return TARN_OK;
 }
@@ -309,10 +309,11 @@ static tarn_status get_text(const tarn__json *doc, const char *offset_key,
     const tarn__json *o = tarn__json_find(doc, offset_key),
                      *l = tarn__json_find(doc, length_key);
     if (!o || !l || !tarn__json_uint64(o, &offset) || !tarn__json_uint64(l, &length))
-        return bad("a text has no place", err);
+        return bad("the offset or length of a text is missing or invalid", err);
     if (!tarn__range_in(offset, length, texts->size))
         return bad("a text is outside the record", err);
-    /* No bytes are "", because 0 means "up to the NUL" to who builds from this again. */
+    /* An empty text is "" and not NULL with length 0, because a length of 0 means "up to
+     * the NUL" when a record is written from this patient. */
     *out = length ? (const char *)texts->data + offset : "";
     *out_size = (size_t)length;
     return TARN_OK;
@@ -322,14 +323,14 @@ static tarn_status get_doc(const tarn__json *v, const tarn_view *texts,
                            tarn_textpair_doc *out, tarn_error *err)
 {
     const tarn__json *episode;
-    if (v->kind != TARN__JSON_OBJECT) return bad("a document is no object", err);
+    if (v->kind != TARN__JSON_OBJECT) return bad("a document is not an object", err);
     for (int i = 0; i < FIELDS; i++)
         TARN_TRY(get_string(v, fields[i].key, (const char **)((char *)out + fields[i].at),
                             err));
     out->episode_index = -1;
     episode = tarn__json_find(v, "episode_index");
     if (episode && !tarn__json_int64(episode, &out->episode_index))
-        return bad("episode_index is no number", err);
+        return bad("episode_index is not an integer", err);
     TARN_TRY(get_text(v, "source_offset", "source_length", texts, &out->source_text,
                       &out->source_size, err));
     return get_text(v, "compressed_offset", "compressed_length", texts,
@@ -357,14 +358,14 @@ static tarn_status parse_manifest(const tarn_view *bytes, tarn__json_doc *out,
 {
     tarn__json_options o = TARN__JSON_OPTIONS_INIT;
     o.last_wins = true;
-    if (bytes->size < 4) return bad("it is too short", err);
+    if (bytes->size < 4) return bad("the record is too short", err);
     uint32_t length = tarn__get32(bytes->data);
-    if (length > bytes->size - 4) return bad("the manifest is cut off", err);
+    if (length > bytes->size - 4) return bad("the manifest is truncated", err);
     TARN_TRY(tarn__json_parse(out, (const char *)bytes->data + 4, length, &o, err));
     const tarn__json *root = tarn__json_root(out);
     const tarn__json *docs = tarn__json_find(root, "docs");
     if (root->kind != TARN__JSON_OBJECT || (docs && docs->kind != TARN__JSON_LIST))
-        return bad("the manifest is not one of documents", err);
+        return bad("the manifest is not an object with a list of documents", err);
     *texts = (tarn_view){bytes->data + 4 + length, bytes->size - 4 - length, NULL};
     return TARN_OK;
 }

@@ -1,5 +1,5 @@
-/* What a format string of the Arrow C data interface means: how a column's values lie in
- * its buffers, which type of an IPC schema it is, and the words for it. */
+/* The meaning of format strings of the Arrow C data interface: how the values of a column
+ * are stored in its buffers, the type in an IPC schema, and the name of the type. */
 #include <string.h>
 
 #include "base/error.h"
@@ -18,8 +18,8 @@
         shape, width, buffers, validity, false, 0                                        \
     }
 
-/* Formats without parameters, the most common ones first: lookups go through here for
- * every value. */
+/* Formats without parameters, the most common ones first, because a lookup of a value
+ * searches this list. */
 static const tarn__type types[] = {
     {"u", "string", TYPE_UTF8, 0, 0, TEXT(SHAPE_VAR, 4, 3, true)},
     {"l", "int64", TYPE_INT, 64, 1, FIXED(8, 'i')},
@@ -94,7 +94,7 @@ tarn__type_fields tarn__type_fields_of(int number)
 
 /* --- Layouts ---------------------------------------------------------------------- */
 
-/* Nothing but the decimal digits of a number that fits 31 bits. */
+/* Accepts only the decimal digits of a number of at most 31 bits. */
 static bool digits(const char *text, uint32_t *out)
 {
     uint64_t value = 0;
@@ -106,7 +106,7 @@ static bool digits(const char *text, uint32_t *out)
     return true;
 }
 
-/* Of decimals: the third number is the bits, 128 if there is none. */
+/* The bits of a decimal: the third number, or 128 if there is none. */
 static bool decimal_bits(const char *f, uint32_t *out)
 {
     const char *comma = strchr(f, ','), *second = comma ? strchr(comma + 1, ',') : NULL;
@@ -138,14 +138,14 @@ bool tarn__layout_get(const char *f, tarn__layout *out)
     return true;
 }
 
-/* --- Words ------------------------------------------------------------------------ */
+/* --- Names ------------------------------------------------------------------------ */
 
 static tarn_status say(tarn__buf *out, const char *text, tarn_error *err)
 {
     return tarn__buf_add(out, text, strlen(text), err);
 }
 
-/* Of types with parameters. */
+/* Names of types with parameters. */
 static tarn_status say_made(tarn__buf *out, const char *f, tarn_error *err)
 {
     const char *word = f[0] == 't'   ? "timestamp["

@@ -1,7 +1,7 @@
-/* Looks into the buffers of an array whose buffers are known to be long enough: that
- * offsets only grow and stay inside, that views, list views, union types, dictionary
- * indices and run ends point at something. Arrays come from files, so array->offset is 0.
- */
+/* Checks the contents of the buffers of an array whose buffers are known to be long
+ * enough: offsets must not decrease and must stay inside the data; views, list views,
+ * union types, dictionary indices and run ends must refer to existing values. The arrays
+ * come from files, so array->offset is 0. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ static tarn_status bad(const struct ArrowSchema *schema, int64_t row, const char
                       (long long)row, what);
 }
 
-/* The loop is kept free of branches for four-byte offsets, by far the most common. */
+/* The loop for four-byte offsets, by far the most common, has no branches. */
 static bool grows32(const void *buffer, int64_t n)
 {
     const int32_t *at = buffer;
@@ -38,13 +38,13 @@ static tarn_status check_offsets(const struct ArrowSchema *schema,
     if (width != 4 || !grows32(offsets, a->length))
         for (int64_t i = 0; i < a->length; i++)
             if (tarn__int_at(offsets, width, i + 1) < tarn__int_at(offsets, width, i))
-                return bad(schema, i, "its end is before its beginning", err);
+                return bad(schema, i, "it ends before it begins", err);
     if ((uint64_t)tarn__int_at(offsets, width, a->length) > limit)
-        return bad(schema, a->length - 1, "it ends behind the column's data", err);
+        return bad(schema, a->length - 1, "it ends after the data of the column", err);
     return TARN_OK;
 }
 
-/* Of a type with a bitmap, which is NULL where nothing is null. */
+/* For types with a bitmap, which is NULL if there are no nulls. */
 static bool is_null(const struct ArrowArray *a, int64_t i)
 {
     const unsigned char *bits = a->buffers[0];
@@ -65,7 +65,7 @@ static tarn_status check_views(const struct ArrowSchema *schema,
         if (len > 12 &&
             (buffer < 0 || buffer >= extra || offset < 0 ||
              !tarn__range_in((uint64_t)offset, (uint64_t)len, sizes[2 + buffer])))
-            return bad(schema, i, "it is not inside the column's data", err);
+            return bad(schema, i, "it is not inside the data of the column", err);
     }
     return TARN_OK;
 }
@@ -80,13 +80,13 @@ static tarn_status check_list_views(const struct ArrowSchema *schema,
                 size = tarn__int_at(a->buffers[2], width, i);
         if (offset < 0 || size < 0 ||
             !tarn__range_in((uint64_t)offset, (uint64_t)size, limit))
-            return bad(schema, i, "it is not inside the column's values", err);
+            return bad(schema, i, "it is not inside the values of the column", err);
     }
     return TARN_OK;
 }
 
-/* Which child a type id means, from the format's list, which ipc_schema.c made of numbers
- * up to 127; -1 for ids it does not have. */
+/* The child of each type id, from the list in the format, which ipc_schema.c built from
+ * numbers up to 127; -1 for other ids. */
 static void child_of_type(const char *format, signed char out[128])
 {
     const char *at = format + strlen("+us:");
@@ -107,10 +107,10 @@ static tarn_status check_union(const struct ArrowSchema *schema,
     for (int64_t i = 0; i < a->length; i++) {
         int child = types[i] < 0 ? -1 : children[(int)types[i]];
         if (child < 0 || child >= a->n_children)
-            return bad(schema, i, "its type is not one of the union's", err);
+            return bad(schema, i, "its type is not one of the union's types", err);
         int64_t offset = dense ? tarn__int_at(a->buffers[1], 4, i) : 0;
         if (dense && (offset < 0 || offset >= a->children[child]->length))
-            return bad(schema, i, "it is not inside the union's values", err);
+            return bad(schema, i, "it is not inside the values of the union", err);
     }
     return TARN_OK;
 }
@@ -120,10 +120,10 @@ static tarn_status check_runs(const struct ArrowSchema *schema,
 {
     int64_t n = a->children[0]->length, last = 0;
     if (a->children[0]->null_count || a->children[1]->length < n)
-        return bad(schema, 0, "its runs have nulls, or too few values", err);
+        return bad(schema, 0, "the runs have nulls, or too few values", err);
     for (int64_t i = 0; i < n; i++) {
         int64_t end = tarn__run_end(schema, a, i);
-        if (end <= last) return bad(schema, last, "run ends must grow", err);
+        if (end <= last) return bad(schema, last, "the run ends do not increase", err);
         last = end;
     }
     if (last < a->length) return bad(schema, last, "no run reaches it", err);
@@ -141,10 +141,9 @@ static tarn_status check_indices(const struct ArrowSchema *schema,
         uint64_t sign = UINT64_C(1) << (layout.width * 8 - 1);
         bool negative = layout.number == 'i' && (index & sign);
         if ((negative || index >= limit) && !is_null(a, i))
-            return bad(schema, i, "its index is outside its dictionary", err);
+            return bad(schema, i, "its index is outside the dictionary", err);
     }
-    /* Batches share dictionaries; the slot behind the sizes says that this one is good.
-     */
+    /* Batches share dictionaries; the slot after the sizes marks one that was checked. */
     uint64_t *seen = (uint64_t *)a->dictionary->private_data + a->dictionary->n_buffers;
     if (*seen) return TARN_OK;
     TARN_TRY(tarn__array_validate(schema->dictionary, a->dictionary, err));

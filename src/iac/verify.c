@@ -1,5 +1,6 @@
-/* Checks everything in a pack, payloads in parallel: pieces of the data segment that are
- * short enough to balance the threads and long enough to be read at full speed. */
+/* Checks everything in an IAC file, payloads in parallel. A task is a piece of the data
+ * segment that is short enough to balance the threads and long enough to be read at full
+ * speed. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,24 +10,24 @@
 
 TARN__DEFINE_INIT(tarn_iac_verify_options, TARN_IAC_VERIFY_OPTIONS_INIT)
 
-enum { PIECE = 512 }; /* records in a task */
+enum { PIECE = 512 }; /* records per task */
 
 typedef struct work {
     tarn_iac *pack;
     const tarn_iac_verify_options *options;
     tarn_iac_report *report;
-    pthread_mutex_t lock; /* guards what follows and the report */
+    pthread_mutex_t lock; /* guards the members below and the report */
     uint64_t done;
     bool cancelled;
 } work;
 
-static void tell(work *w, const tarn_error *what)
+static void report_problem(work *w, const tarn_error *what)
 {
     w->report->problems++;
     if (w->options->problem) w->options->problem(w->options->problem_context, what);
 }
 
-/* The record's bytes against its CRC; *out_size is what was read. */
+/* Checks the bytes of a record against its CRC; *out_size is the number of bytes read. */
 static tarn_status check_record(const tarn_iac *p, uint64_t row, uint64_t *out_size,
                                 bool *out_checked, tarn_error *err)
 {
@@ -41,7 +42,7 @@ static tarn_status check_record(const tarn_iac *p, uint64_t row, uint64_t *out_s
     return status;
 }
 
-static void step(work *w, uint64_t bytes, uint64_t checked)
+static void report_progress(work *w, uint64_t bytes, uint64_t checked)
 {
     pthread_mutex_lock(&w->lock);
     w->done += bytes;
@@ -65,13 +66,13 @@ static tarn_status check_piece(void *context, size_t number)
         bool has = false;
         if (check_record(w->pack, row, &size, &has, &err) != TARN_OK) {
             pthread_mutex_lock(&w->lock);
-            tell(w, &err);
+            report_problem(w, &err);
             pthread_mutex_unlock(&w->lock);
         }
         bytes += size;
         checked += has;
     }
-    step(w, bytes, checked);
+    report_progress(w, bytes, checked);
     return w->cancelled ? TARN_ERR_CANCELLED : TARN_OK;
 }
 
@@ -79,7 +80,8 @@ static void check_tables(work *w)
 {
     for (int i = 0; i < 2; i++) {
         tarn_error err;
-        if (tarn__table_validate(w->pack->tables[i], &err) != TARN_OK) tell(w, &err);
+        if (tarn__table_validate(w->pack->tables[i], &err) != TARN_OK)
+            report_problem(w, &err);
     }
 }
 
@@ -90,19 +92,21 @@ static void check_tail(work *w)
     uint64_t end = h->data_offset + h->data_length, size = w->pack->file->size;
     if (end == size) return;
     (void)tarn__fail_at(&err, TARN_ERR_FORMAT, w->pack->file->path, end,
-                        "%llu bytes behind the data segment that nothing refers to",
+                        "%llu unused bytes after the data segment",
                         (unsigned long long)(size - end));
-    tell(w, &err);
+    report_problem(w, &err);
 }
 
-/* Rows of a matrix are found without the columns, which are the caller's own then. */
+/* Rows of a matrix need no offset and length columns; columns of these names are then the
+ * caller's. */
 static void check_columns(work *w)
 {
     const tarn__number_column *columns[] = {&w->pack->offset, &w->pack->length,
                                             &w->pack->crc32};
     for (int i = 0; i < 3 && w->pack->header.record_bytes == 0; i++) {
         tarn_error err;
-        if (tarn__iac_check_column(w->pack, columns[i], &err) != TARN_OK) tell(w, &err);
+        if (tarn__iac_check_column(w->pack, columns[i], &err) != TARN_OK)
+            report_problem(w, &err);
     }
 }
 
@@ -134,7 +138,7 @@ static tarn_status verify_pack(const char *path, const tarn_iac_verify_options *
     tarn_status status = tarn_iac_open(path, &open, &w.pack, &why);
     if (status == TARN_ERR_FORMAT || status == TARN_ERR_TRUNCATED ||
         status == TARN_ERR_AMBIGUOUS) {
-        tell(&w, &why);
+        report_problem(&w, &why);
         return TARN_OK;
     }
     if (status != TARN_OK) {

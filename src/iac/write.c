@@ -1,7 +1,7 @@
-/* Writing packs in one pass. The size of the index table does not depend on the numbers
- * that payloads bring, so it is written twice: at the start with zeros, to keep its
- * place, and at the end with offsets, lengths and CRCs. Payloads go straight to where
- * they stay. */
+/* Writes IAC files in one pass. The size of the index table does not depend on the
+ * offsets, lengths and CRCs of the payloads. So it is written twice: at the start with
+ * zeros, to reserve its space, and at the end with the values. Payloads are written
+ * directly to their final position. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ TARN__DEFINE_INIT(tarn_iac_write_options, TARN_IAC_WRITE_OPTIONS_INIT)
 
 enum { OURS = 3, BUFFER = 1 << 20 };
 
-/* A caller's table, taken in whole: the caller has it in memory anyway. */
+/* A caller's table, read completely: the caller has it in memory anyway. */
 typedef struct taken {
     struct ArrowSchema schema;
     struct ArrowArray *batches;
@@ -40,11 +40,11 @@ struct tarn_iac_writer {
     uint64_t *offsets;
     uint32_t *lengths, *crcs;
     uint64_t next; /* the next row */
-    char *buffer;  /* small payloads on their way to the file */
+    char *buffer;  /* collects small payloads before they are written */
     size_t buffered;
 };
 
-/* --- Taking tables in ------------------------------------------------------------- */
+/* --- Reading the caller's tables -------------------------------------------------- */
 
 static void taken_reset(taken *t)
 {
@@ -64,8 +64,8 @@ static tarn_status stream_failed(struct ArrowArrayStream *s, int code, const cha
                       why && why[0] ? why : strerror(code));
 }
 
-static tarn_status take_batches(taken *t, struct ArrowArrayStream *s, const char *which,
-                                tarn_error *err)
+static tarn_status import_batches(taken *t, struct ArrowArrayStream *s, const char *which,
+                                  tarn_error *err)
 {
     int code = s->get_schema(s, &t->schema);
     if (code != 0) return stream_failed(s, code, which, err);
@@ -85,15 +85,15 @@ static tarn_status take_batches(taken *t, struct ArrowArrayStream *s, const char
     }
 }
 
-static tarn_status take(taken *t, struct ArrowArrayStream *s, const char *which,
-                        tarn_error *err)
+static tarn_status import_table(taken *t, struct ArrowArrayStream *s, const char *which,
+                                tarn_error *err)
 {
     if (!s || !s->release)
-        return tarn__fail(err, TARN_ERR_USAGE, "there is no %s table", which);
-    return take_batches(t, s, which, err);
+        return tarn__fail(err, TARN_ERR_USAGE, "the %s table is missing", which);
+    return import_batches(t, s, which, err);
 }
 
-/* --- The index with our columns --------------------------------------------------- */
+/* --- The index with the added columns --------------------------------------------- */
 
 static const char *const our_names[OURS] = {"offset", "length", "crc32"};
 static const char *const our_formats[OURS] = {"L", "I", "I"};
@@ -103,8 +103,8 @@ static void release_nothing_schema(struct ArrowSchema *s)
     s->release = NULL;
 }
 
-/* A schema of borrowed parts: the caller's columns with ours in place or behind. places
- * says which column each of ours is. */
+/* A schema of borrowed parts: the caller's columns, with the added columns in place or at
+ * the end. places has the position of each added column. */
 typedef struct joined {
     struct ArrowSchema schema, ours[OURS];
     struct ArrowSchema **children;
@@ -133,7 +133,7 @@ static tarn_status join_schema(const taken *t, joined *out, tarn_error *err)
             free(out->children);
             return tarn__fail(err, TARN_ERR_AMBIGUOUS,
                               "the index table has two columns named %s, which the "
-                              "writer fills: give one of them another name",
+                              "writer sets; rename one of them",
                               our_names[k]);
         }
         if (at == count) count++;
@@ -163,7 +163,8 @@ static tarn_status put_joined_batch(const tarn_iac_writer *w, tarn__ipc_writer *
     if (!children) return tarn__fail_memory(err);
     if (from->n_children)
         memcpy(children, from->children, (size_t)from->n_children * sizeof *children);
-    /* Ours have no slice before them, so they begin where the batch's slice does. */
+    /* The added columns are not sliced, so they begin where the slice of the batch
+     * begins. */
     for (int k = 0; k < OURS; k++) {
         buffers[k][0] = NULL;
         buffers[k][1] = our_values(w, k, row);
@@ -210,7 +211,7 @@ static tarn_status put_table(const taken *t, tarn__buf *out, tarn_error *err)
 
 /* --- Opening ---------------------------------------------------------------------- */
 
-/* Both tables one behind the other, and where they and the data lie. */
+/* Writes both tables consecutively, and sets their offsets and that of the data. */
 static tarn_status make_tables(tarn_iac_writer *w, tarn__buf *out, tarn_error *err)
 {
     tarn__iac_header *h = &w->header;
@@ -237,8 +238,8 @@ static tarn_status make_header(const tarn_iac_writer *w, unsigned char *out,
     return tarn__iac_header_make(out, &w->header, &c, err);
 }
 
-/* The length of the data is all that the header still lacks, so one that cannot fit is
- * refused before any payload. */
+/* The header lacks only the length of the data, so one that cannot fit is refused before
+ * any payload is written. */
 static tarn_status write_start(tarn_iac_writer *w, tarn_error *err)
 {
     tarn__buf out;
@@ -284,7 +285,7 @@ static tarn_status begin_file(tarn_iac_writer *w, const char *path, tarn_error *
     struct stat st;
     if (!w->options.overwrite && lstat(path, &st) == 0)
         return tarn__fail_at(err, TARN_ERR_EXISTS, path, TARN_NO_OFFSET,
-                             "the pack exists already; overwrite replaces it");
+                             "the file exists; use overwrite to replace it");
     TARN_TRY(tarn__publish_begin(&w->file, path, err));
     w->is_open = true;
     w->file.keep_existing = !w->options.overwrite;
@@ -295,11 +296,12 @@ static tarn_status begin_file(tarn_iac_writer *w, const char *path, tarn_error *
 static tarn_status check_options(const tarn_iac_write_options *o, tarn_error *err)
 {
     if (o->version != 1 && o->version != 2)
-        return tarn__fail(err, TARN_ERR_USAGE, "pack version %u; known are 1 and 2",
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "IAC version %u is not supported (expected 1 or 2)",
                           o->version);
     if (tarn__iac_codec_named(o->codec) > IAC_GZIP && !o->encoded)
         return tarn__fail(err, TARN_ERR_UNSUPPORTED,
-                          "payloads of this codec are encoded by the caller");
+                          "payloads of this codec must be encoded by the caller");
     return TARN_OK;
 }
 
@@ -315,8 +317,8 @@ static tarn_status open_writer(tarn_iac_writer *w, const char *path,
     w->options.codec = tarn__iac_codec_name(w->codec);
     if (w->options.header && !(w->caller = strdup(w->options.header)))
         return tarn__fail_memory(err);
-    TARN_TRY(take(&w->slides, slides, "slide", err));
-    TARN_TRY(take(&w->index, index, "index", err));
+    TARN_TRY(import_table(&w->slides, slides, "slide", err));
+    TARN_TRY(import_table(&w->index, index, "index", err));
     w->header.version = w->options.version;
     w->header.num_slides = w->slides.rows;
     w->header.num_records = w->index.rows;
@@ -385,10 +387,9 @@ static tarn_status put_payload(tarn_iac_writer *w, const void *data, size_t len,
                                tarn_error *err)
 {
     if (len > TARN_IAC_MAX_PAYLOAD)
-        return tarn__fail(
-            err, TARN_ERR_LIMIT,
-            "payload %llu has %zu bytes; a pack's lengths end at 4294967295",
-            (unsigned long long)w->next, len);
+        return tarn__fail(err, TARN_ERR_LIMIT,
+                          "payload %llu has %zu bytes; the limit is 4294967295",
+                          (unsigned long long)w->next, len);
     w->offsets[w->next] = w->header.data_length;
     w->lengths[w->next] = (uint32_t)len;
     w->crcs[w->next] = tarn__crc32(0, data, len);
@@ -449,7 +450,7 @@ tarn_status tarn_iac_writer_add_file(tarn_iac_writer *w, const char *path,
     return status;
 }
 
-/* The index again, in the place that was kept for it. */
+/* Writes the index again, into the space reserved for it. */
 static tarn_status rewrite_index(tarn_iac_writer *w, tarn_error *err)
 {
     tarn__buf out;
@@ -481,7 +482,7 @@ tarn_status tarn_iac_writer_finish(tarn_iac_writer *w, tarn_error *err)
     TARN__NEED(err, "writer", w);
     tarn_status status = finish(w, err);
     if (status == TARN_OK) {
-        w->is_open = false; /* finish leaves nothing, whatever the outcome */
+        w->is_open = false; /* finish leaves no temporary file, whatever the result */
         status = tarn__publish_finish(&w->file, err);
     }
     tarn_iac_writer_abandon(w);

@@ -1,5 +1,6 @@
-/* Whether a read or write that failed should be tried again: it was interrupted, or the
- * descriptor is one that somebody else made non-blocking, which has to be waited for. */
+/* Whether to retry a failed read or write: it was interrupted, or the descriptor is
+ * non-blocking because other code made it so, and this function has waited until it is
+ * ready. */
 #ifndef TARN_IO_AGAIN_H
 #define TARN_IO_AGAIN_H
 

@@ -1,4 +1,4 @@
-/* Walking down a name one folder at a time with openat, O_NOFOLLOW at every step. */
+/* Opens the components of a name one by one with openat and O_NOFOLLOW. */
 #include "io/beneath.h"
 
 #include <errno.h>
@@ -21,8 +21,8 @@ typedef struct target {
     size_t len;
 } target;
 
-static tarn_status refuse(const target *t, tarn_status code, const char *what,
-                          tarn_error *err)
+static tarn_status refuse_member(const target *t, tarn_status code, const char *what,
+                                 tarn_error *err)
 {
     char shown[300];
     return tarn__fail_at(err, code, t->root_path, TARN_NO_OFFSET,
@@ -37,7 +37,7 @@ static tarn_status fail_system(const target *t, int e, const char *what, tarn_er
                             tarn_printable(shown, sizeof shown, t->name, t->len));
 }
 
-/* Takes the next step of a name into step; false at the end. */
+/* Copies the next component of a name to step; *out_last is set for the last one. */
 static tarn_status next_step(const target *t, size_t *at, char step[MAX_STEP + 1],
                              bool *out_last, tarn_error *err)
 {
@@ -55,15 +55,16 @@ static tarn_status next_step(const target *t, size_t *at, char step[MAX_STEP + 1
             break;
     } while (*at < t->len);
     if (len == 0 || *at == t->len)
-        return refuse(t, TARN_ERR_UNSUPPORTED, "it has no file name", err);
+        return refuse_member(t, TARN_ERR_UNSUPPORTED, "it has no file name", err);
     if (len > MAX_STEP)
-        return refuse(t, TARN_ERR_LIMIT, "a part of its name has over 255 bytes", err);
+        return refuse_member(t, TARN_ERR_LIMIT,
+                             "a component of its name has more than 255 bytes", err);
     if (len == 2 && memcmp(t->name + *at, "..", 2) == 0)
-        return refuse(t, TARN_ERR_UNSUPPORTED, "its name has .. in it", err);
+        return refuse_member(t, TARN_ERR_UNSUPPORTED, "its name contains ..", err);
     for (size_t i = *at; i < end; i++)
         if ((unsigned char)t->name[i] < 0x20 || t->name[i] == 0x7f)
-            return refuse(t, TARN_ERR_UNSUPPORTED, "its name has a control character",
-                          err);
+            return refuse_member(t, TARN_ERR_UNSUPPORTED,
+                                 "its name contains a control character", err);
     memcpy(step, t->name + *at, len);
     step[len] = '\0';
     *out_last = end == t->len;
@@ -72,21 +73,22 @@ static tarn_status next_step(const target *t, size_t *at, char step[MAX_STEP + 1
 }
 
 /* Closes folder unless it is the root. */
-static void leave(const target *t, int folder)
+static void leave_folder(const target *t, int folder)
 {
     if (folder != t->root) close(folder);
 }
 
-static tarn_status enter(const target *t, int *folder, const char *step, tarn_error *err)
+static tarn_status enter_folder(const target *t, int *folder, const char *step,
+                                tarn_error *err)
 {
     if (mkdirat(*folder, step, FOLDER_MODE) != 0 && errno != EEXIST)
-        return fail_system(t, errno, "make a folder", err);
+        return fail_system(t, errno, "create a folder", err);
     int next = openat(*folder, step, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (next < 0 && (errno == ELOOP || errno == ENOTDIR))
-        return refuse(t, TARN_ERR_UNSUPPORTED,
-                      "a symbolic link or file stands where its folder should be", err);
+        return refuse_member(t, TARN_ERR_UNSUPPORTED,
+                             "one of its folders is a symbolic link or a file", err);
     if (next < 0) return fail_system(t, errno, "open a folder", err);
-    leave(t, *folder);
+    leave_folder(t, *folder);
     *folder = next;
     return TARN_OK;
 }
@@ -104,14 +106,15 @@ static tarn_status write_all(const target *t, int fd, const char *data, size_t s
     return TARN_OK;
 }
 
-static tarn_status fill(const target *t, int fd, const tarn__payload *p, tarn_error *err)
+static tarn_status write_payload(const target *t, int fd, const tarn__payload *p,
+                                 tarn_error *err)
 {
     TARN_TRY(write_all(t, fd, p->data, p->size, err));
     return p->settle ? p->settle(p->context, err) : TARN_OK;
 }
 
-/* A new file under a name that no member is likely to have; the file's own may be too
- * long to be made longer. */
+/* Creates a file under a name that no member is likely to have. It is not derived from
+ * the member's name, which may be too long to be extended. */
 static int create_part(int folder, char part[PART_SIZE])
 {
     static atomic_uint counter;
@@ -125,7 +128,7 @@ static int create_part(int folder, char part[PART_SIZE])
     return fd;
 }
 
-/* Replaces no folder, and nothing at all unless told to. */
+/* Never replaces a folder, and replaces a file only with overwrite. */
 static int take_name(int folder, const char *part, const char *step, bool overwrite)
 {
     return overwrite ? renameat(folder, part, folder, step)
@@ -139,23 +142,24 @@ static bool can_be_created(int folder, const char *step, bool overwrite)
     return overwrite && !S_ISDIR(st.st_mode);
 }
 
-/* The file gets its name when it is whole: neither a kill nor a full disk leaves a half
- * of it, or takes away the one that was to be replaced. */
-static tarn_status create(const target *t, int folder, const char *step, bool overwrite,
-                          const tarn__payload *payload, tarn_error *err)
+/* The file gets its name when it is complete: neither a kill nor a full disk leaves a
+ * partial file or removes the file that was to be replaced. */
+static tarn_status create_file(const target *t, int folder, const char *step,
+                               bool overwrite, const tarn__payload *payload,
+                               tarn_error *err)
 {
-    static const char there[] = "a file of that name is there already";
+    static const char there[] = "a file with that name already exists";
     char part[PART_SIZE];
     if (!can_be_created(folder, step, overwrite))
-        return refuse(t, TARN_ERR_EXISTS, there, err);
+        return refuse_member(t, TARN_ERR_EXISTS, there, err);
     int fd = create_part(folder, part);
     if (fd < 0) return fail_system(t, errno, "create a file", err);
-    tarn_status status = fill(t, fd, payload, err);
+    tarn_status status = write_payload(t, fd, payload, err);
     if (close(fd) != 0 && status == TARN_OK) status = fail_system(t, errno, "write", err);
     if (status == TARN_OK && take_name(folder, part, step, overwrite) != 0)
         status = errno == EEXIST || errno == EISDIR
-                     ? refuse(t, TARN_ERR_EXISTS, there, err)
-                     : fail_system(t, errno, "name the file", err);
+                     ? refuse_member(t, TARN_ERR_EXISTS, there, err)
+                     : fail_system(t, errno, "rename the file", err);
     if (status != TARN_OK) unlinkat(folder, part, 0);
     return status;
 }
@@ -171,18 +175,19 @@ tarn_status tarn__write_beneath(int root, const char *root_path, const char *nam
     bool last = false;
     tarn_status status = next_step(&t, &at, step, &last, err);
     while (status == TARN_OK && !last) {
-        status = enter(&t, &folder, step, err);
+        status = enter_folder(&t, &folder, step, err);
         if (status == TARN_OK) status = next_step(&t, &at, step, &last, err);
     }
-    if (status == TARN_OK) status = create(&t, folder, step, overwrite, payload, err);
-    leave(&t, folder);
+    if (status == TARN_OK)
+        status = create_file(&t, folder, step, overwrite, payload, err);
+    leave_folder(&t, folder);
     return status;
 }
 
 tarn_status tarn__open_folder(const char *path, int *out_fd, tarn_error *err)
 {
     if (mkdir(path, FOLDER_MODE) != 0 && errno != EEXIST)
-        return tarn__fail_errno(err, path, errno, "cannot make the folder");
+        return tarn__fail_errno(err, path, errno, "cannot create the folder");
     *out_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (*out_fd < 0) return tarn__fail_errno(err, path, errno, "cannot open the folder");
     return TARN_OK;

@@ -1,5 +1,5 @@
-/* Bytes that the caller of the library brings in or takes himself: an input and an output
- * over functions from the options. */
+/* Inputs and outputs that call functions which the library's caller supplied in the
+ * options. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,9 +11,9 @@
 TARN__DEFINE_INIT(tarn_source_calls, TARN_SOURCE_CALLS_INIT)
 TARN__DEFINE_INIT(tarn_sink_calls, TARN_SINK_CALLS_INIT)
 
-/* A callback may say nothing about its failure, and must not say that all is well. */
-static tarn_status failed(tarn_status status, const char *shown, tarn_error *err,
-                          const tarn_error *why)
+/* A callback may fail without setting an error, but must not return TARN_END. */
+static tarn_status callback_failed(tarn_status status, const char *shown, tarn_error *err,
+                                   const tarn_error *why)
 {
     if (status == TARN_END)
         return tarn__fail_at(err, TARN_ERR_USAGE, shown, TARN_NO_OFFSET,
@@ -38,10 +38,10 @@ static tarn_status calls_read(tarn__input *in, void *buf, size_t len, size_t *ou
     tarn_error why = {.offset = TARN_NO_OFFSET};
     *out_got = 0;
     tarn_status status = c->calls.read(c->calls.context, buf, len, out_got, &why);
-    if (status != TARN_OK) return failed(status, in->shown, err, &why);
+    if (status != TARN_OK) return callback_failed(status, in->shown, err, &why);
     if (*out_got > len)
         return tarn__fail_at(err, TARN_ERR_USAGE, in->shown, TARN_NO_OFFSET,
-                             "a callback gave more bytes than it was asked for");
+                             "a callback returned more bytes than requested");
     return TARN_OK;
 }
 
@@ -82,7 +82,7 @@ static tarn_status calls_write(tarn__output *out, const void *data, size_t len,
     calls_output *c = (calls_output *)out;
     tarn_error why = {.offset = TARN_NO_OFFSET};
     tarn_status status = c->calls.write(c->calls.context, data, len, &why);
-    return status == TARN_OK ? TARN_OK : failed(status, out->shown, err, &why);
+    return status == TARN_OK ? TARN_OK : callback_failed(status, out->shown, err, &why);
 }
 
 static tarn_status calls_finish(tarn__output *out, tarn_error *err)
@@ -91,7 +91,7 @@ static tarn_status calls_finish(tarn__output *out, tarn_error *err)
     tarn_error why = {.offset = TARN_NO_OFFSET};
     tarn_status status = TARN_OK;
     if (c->calls.finish) status = c->calls.finish(c->calls.context, &why);
-    if (status != TARN_OK) status = failed(status, out->shown, err, &why);
+    if (status != TARN_OK) status = callback_failed(status, out->shown, err, &why);
     free(c);
     return status;
 }
@@ -122,7 +122,7 @@ tarn_status tarn__calls_output_open(const char *url, const char *shown,
     if (c->calls.begin) status = c->calls.begin(c->calls.context, url, &why);
     if (status != TARN_OK) {
         free(c);
-        return failed(status, shown, err, &why);
+        return callback_failed(status, shown, err, &why);
     }
     *out = &c->out;
     return TARN_OK;

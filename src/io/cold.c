@@ -1,5 +1,5 @@
-/* Choosing how a batch is read, announcing what will be read, and reading pieces of a
- * single file by ring. */
+/* Chooses how a batch is read, announces what will be read, and reads pieces of a single
+ * file with a ring. */
 #include "io/cold.h"
 
 #include <unistd.h>
@@ -10,11 +10,11 @@
 
 enum {
     MAX_PROBES = 8,
-    MIN_ORDERED = 8, /* pieces by which an order can be told */
-    HEADS = 1024,    /* bytes between two payloads that stand one behind the other */
+    MIN_ORDERED = 8, /* fewer pieces show no order */
+    HEADS = 1024,    /* bytes between two consecutive payloads */
     WAVE = 1024      /* pieces given to the ring at once */
 };
-#define PROBE_BYTES (1u << 20) /* read for each look whether they are in memory */
+#define PROBE_BYTES (1u << 20) /* read between two residency checks */
 
 const tarn__item *tarn__items_sorted(const tarn__target *to, const tarn__item *items,
                                      size_t count)
@@ -27,9 +27,9 @@ const tarn__item *tarn__items_sorted(const tarn__target *to, const tarn__item *i
     return to->spare;
 }
 
-/* How many of some items spread over a batch are not in memory. While all were, one is
- * asked about for so many bytes; afterwards as many as there may be, which costs nothing
- * next to the disk. */
+/* Counts how many of some items, spread over the batch, are not in memory. As long as
+ * everything was in memory, one item is checked for every PROBE_BYTES bytes; otherwise
+ * the maximum number, which costs nothing compared with the disk. */
 static size_t count_away(tarn__is_resident is_resident, void *context,
                          const tarn__item *items, size_t count, const tarn__target *to,
                          size_t *out_probes)
@@ -47,8 +47,9 @@ static size_t count_away(tarn__is_resident is_resident, void *context,
     return away;
 }
 
-/* Pieces that stand one behind the other, as a caller who goes through a file asks for
- * them. The system reads ahead of a map by itself then, and farther than a batch. */
+/* Whether the pieces are stored consecutively, as when a caller reads a file from front
+ * to back. In this case the system reads ahead for a map by itself, and further than a
+ * batch. */
 static bool in_file_order(const tarn__item *items, size_t count, uint64_t total)
 {
     uint64_t first = tarn__spot_rank(&items[0].spot), last = first;

@@ -1,4 +1,4 @@
-/* Starting, waiting for and ending shell commands. */
+/* Starts, waits for and ends shell commands. */
 #include "io/command.h"
 
 #include <errno.h>
@@ -13,11 +13,12 @@
 
 #include "base/error.h"
 
-enum { GRACE_MS = 2000 }; /* between asking a command to end and ending it */
+enum { GRACE_MS = 2000 }; /* between SIGTERM and SIGKILL */
 
 extern char **environ;
 
-/* Signals as a fresh process has them: Python ignores SIGPIPE, and its children would. */
+/* Resets the signals to those of a new process: Python ignores SIGPIPE, and its child
+ * processes would inherit that. */
 static int set_attributes(posix_spawnattr_t *attributes)
 {
     sigset_t none, usual;
@@ -65,7 +66,7 @@ tarn_status tarn__command_start(tarn__command *c, const char *text, const char *
     int ends[2];
     *c = (tarn__command){.fd = -1};
     if (pipe2(ends, O_CLOEXEC) != 0)
-        return tarn__fail_errno(err, shown, errno, "cannot make a pipe");
+        return tarn__fail_errno(err, shown, errno, "cannot create a pipe");
     int ours = ends[reading ? 0 : 1], theirs = ends[reading ? 1 : 0];
     int e = spawn(&c->pid, text, theirs, reading);
     close(theirs);
@@ -95,7 +96,8 @@ tarn_status tarn__command_wait(tarn__command *c, const char *shown, tarn_error *
     while (got < 0 && errno == EINTR);
     c->pid = 0;
     if (got < 0)
-        return tarn__fail_errno(err, shown, errno, "cannot learn how the command ended");
+        return tarn__fail_errno(err, shown, errno,
+                                "cannot get the exit status of the command");
     if (WIFSIGNALED(status))
         return tarn__fail_at(err, TARN_ERR_IO, shown, TARN_NO_OFFSET,
                              "the command was killed by signal %d (%s)", WTERMSIG(status),
@@ -108,17 +110,18 @@ tarn_status tarn__command_wait(tarn__command *c, const char *shown, tarn_error *
     return TARN_OK;
 }
 
-/* Waits until the command has ended, but not forever, and leaves it to be reaped. */
+/* Waits until the command has ended, with a time limit, without reaping it. */
 static void wait_a_while(pid_t pid)
 {
     struct pollfd p = {.fd = pidfd_open(pid, 0), .events = POLLIN};
-    if (p.fd < 0) return; /* an old kernel: no grace */
+    if (p.fd < 0) return; /* an old kernel: no grace period */
     while (poll(&p, 1, GRACE_MS) < 0 && errno == EINTR) {
     }
     close(p.fd);
 }
 
-/* The group is killed before the leader is reaped, while its number is still its own. */
+/* The group is killed before the leader is reaped, while the group's number cannot be
+ * reused. */
 void tarn__command_kill(tarn__command *c, bool close_first)
 {
     if (close_first) close_end(c);

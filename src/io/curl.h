@@ -1,5 +1,5 @@
-/* libcurl, loaded when the first URL needs it. It brings some thirty libraries with it,
- * and linking them makes every start of every program five times as long. */
+/* libcurl, loaded when the first URL needs it. It depends on some thirty other libraries;
+ * linking it would make every program start five times slower. */
 #ifndef TARN_IO_CURL_H
 #define TARN_IO_CURL_H
 
@@ -33,7 +33,8 @@ typedef struct tarn__curl {
 #undef TARN__CURL_MEMBER
 } tarn__curl;
 
-/* The same for everybody and for good; any thread may ask. */
+/* Returns the same pointer to all callers; it stays valid. May be called from any
+ * thread. */
 TARN_CHECKED tarn_status tarn__curl_get(const tarn__curl **out, tarn_error *err);
 
 #endif

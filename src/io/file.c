@@ -1,4 +1,4 @@
-/* Opening, positional reads, maps, and what the system says about a file. */
+/* Opening, positional reads, maps, and file properties. */
 #include "io/file.h"
 
 #include <errno.h>
@@ -54,7 +54,7 @@ tarn_status tarn__read_at(int fd, const char *path, void *buf, size_t len,
     size_t got = 0;
     if (offset > INT64_MAX || len > INT64_MAX - offset)
         return tarn__fail_at(err, TARN_ERR_FORMAT, path, offset,
-                             "offset is past any file");
+                             "the offset is larger than any file");
     while (got < len) {
         ssize_t n = pread(fd, (char *)buf + got, len - got, (off_t)(offset + got));
         if (n < 0 && errno == EINTR) continue;
@@ -77,8 +77,7 @@ tarn_status tarn__read_exact(int fd, const char *path, void *buf, size_t len,
     TARN_TRY(tarn__read_at(fd, path, buf, len, offset, &got, err));
     if (got == len) return TARN_OK;
     return tarn__fail_at(err, TARN_ERR_TRUNCATED, path, offset,
-                         "the file ends %zu bytes into the %zu that should be here", got,
-                         len);
+                         "the file ends here (found %zu of %zu bytes)", got, len);
 }
 
 tarn_status tarn__write_at(int fd, const char *path, const void *data, size_t len,
@@ -100,7 +99,7 @@ tarn_status tarn__write_at(int fd, const char *path, const void *data, size_t le
     return TARN_OK;
 }
 
-/* Small files are copied: a copy does not change while it is checked and used. */
+/* Small files are copied: a copy cannot change while it is checked and used. */
 enum { COPIED = 256 << 10 };
 
 tarn_status tarn__contents_open(tarn__contents *c, const char *path, tarn_error *err)
@@ -167,8 +166,8 @@ bool tarn__page_is_resident(const unsigned char *map, uint64_t offset)
     return mincore(at, 1, &resident) != 0 || (resident & 1);
 }
 
-/* Asked with mincore, because even a read that must not wait starts readahead, and that
- * would compete with the direct reads that follow. The map is never touched. */
+/* Uses mincore, because even a read with RWF_NOWAIT starts readahead, which would compete
+ * with the direct reads that follow. The map is never accessed. */
 bool tarn__is_cached(const tarn__file *file)
 {
     enum { PROBES = 16 };

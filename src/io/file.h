@@ -1,5 +1,5 @@
-/* Files that are read by position, so that one handle serves any number of threads.
- * Knows nothing about what is in them. */
+/* Files that are read by position, so that any number of threads can share a handle.
+ * Knows nothing about their contents. */
 #ifndef TARN_IO_FILE_H
 #define TARN_IO_FILE_H
 
@@ -17,20 +17,20 @@ TARN_CHECKED tarn_status tarn__file_open(tarn__file *file, const char *path,
                                          tarn_error *err);
 void tarn__file_close(tarn__file *file);
 
-/* Reads len bytes at offset from fd, going on after signals and short reads; fewer only
- * at the end of the file. path is for the error message. */
+/* Reads len bytes at offset from fd and continues after signals and short reads; returns
+ * fewer bytes only at the end of the file. path is for the error message. */
 TARN_CHECKED tarn_status tarn__read_at(int fd, const char *path, void *buf, size_t len,
                                        uint64_t offset, size_t *out_got, tarn_error *err);
 
-/* The same, but a file that ends early is an error. */
+/* The same, but an early end of the file is an error. */
 TARN_CHECKED tarn_status tarn__read_exact(int fd, const char *path, void *buf, size_t len,
                                           uint64_t offset, tarn_error *err);
 
-/* Writes len bytes at offset, going on after signals and short writes. */
+/* Writes len bytes at offset and continues after signals and short writes. */
 TARN_CHECKED tarn_status tarn__write_at(int fd, const char *path, const void *data,
                                         size_t len, uint64_t offset, tarn_error *err);
 
-/* A whole file for reading: mapped where that is safe, in memory elsewhere. */
+/* A whole file for reading: mapped if that is safe, otherwise copied to memory. */
 typedef struct tarn__contents {
     unsigned char *data;
     uint64_t size;
@@ -41,21 +41,23 @@ TARN_CHECKED tarn_status tarn__contents_open(tarn__contents *contents, const cha
                                              tarn_error *err);
 void tarn__contents_close(tarn__contents *contents);
 
-/* Whether files behind fd may be mapped: true for local file systems that are known.
- * Elsewhere a map can kill the process when the server or another client fails. */
+/* Whether the file of fd may be mapped: true for known local file systems. On other file
+ * systems, an access to a map can kill the process when the server or another client
+ * fails. */
 bool tarn__is_local(int fd);
 
-/* Whether most of the file is in the page cache already. True when that is not known. */
+/* Whether most of the file is in the page cache. True if unknown. */
 bool tarn__is_cached(const tarn__file *file);
 
-/* Whether the byte at offset of a mapped file is in the page cache. Told truly to those
- * who own the file or may write it; to others, and where it is not known, true. */
+/* Whether the byte at offset of a mapped file is in the page cache. The answer is exact
+ * only for users who own the file or may write to it; for others, and if unknown, it is
+ * true. */
 bool tarn__page_is_resident(const unsigned char *map, uint64_t offset);
 
-/* A clock that costs next to nothing and moves every few milliseconds. */
+/* A very cheap clock with a resolution of a few milliseconds. */
 long long tarn__coarse_time(void);
 
-/* Maps the whole of fd, size bytes, for reading. Returns NULL if it cannot be. */
+/* Maps all size bytes of fd for reading. Returns NULL on failure. */
 void *tarn__map(int fd, uint64_t size);
 void tarn__unmap(void *map, uint64_t size);
 

@@ -1,9 +1,32 @@
-/* Descriptors are pinned while in use, unless there are enough for all files: many
- * threads on one large shard would otherwise fight over its count. A slot's pin count is
- * -1 while its file is closed, and only a slot nobody pins (0) can go back to -1, so a
- * reader needs one compare-and-swap to use an open file and the lock only to open one.
- * Maps are kept until the cache is freed: views are borrowed, and nothing may pull a map
- * from under them. Past TARN_MAX_SHARD_MAPS files are read instead. */
+/* A slot is one file. Its pin count is the number of threads that use its descriptor:
+ * CLOSED (-1) while the file is closed, 0 while it is open and unused. Using an open file
+ * takes one compare-and-swap; only opening one takes the lock. If the budget is enough
+ * for two descriptors for every file (roomy), nothing is evicted and pins are not
+ * counted, because many threads that read one large shard would contend for its count.
+ * Maps are kept until the cache is freed, because views borrow them. Beyond
+ * TARN_MAX_SHARD_MAPS maps, files are read instead.
+ *
+ * What the lock guards: open and close of descriptors, creation of maps, the members
+ * open, maps and hand, and all writes to fd, direct, direct_align, map and unmappable.
+ * max_open, roomy, path and size are constant.
+ *
+ * Lock order: the lock has depth INNER. The lock of guard.c (INNERMOST), which tarn__map
+ * takes, is the only one that is taken while it is held.
+ *
+ * Memory orders:
+ * - pins is sequentially consistent. The store that opens a slot publishes fd: a thread
+ *   that reads a count other than CLOSED sees the descriptor. A decrement happens before
+ *   the compare-and-swap from 0 to CLOSED that reads it, so all uses of fd come before
+ *   its close. A pinned slot is never closed, so a thread that has pinned it may read fd
+ *   without the lock.
+ * - map and direct are stored with release and loaded with acquire. For map, a thread
+ *   that sees the address also sees the map in the table of guard.c, where tarn__map has
+ *   entered it before. For direct, it sees direct_align, which is written before.
+ *   check_length loads map relaxed, because it only looks the address up in that table; a
+ *   thread that has already used the map reads the same address again.
+ * - used is relaxed: it is only a hint for the choice of the file to evict.
+ * - whole is relaxed: it is only a time, and publishes no other data. A thread that reads
+ *   an old value makes one unnecessary check. */
 #include "io/filecache.h"
 
 #include <errno.h>
@@ -24,9 +47,9 @@
 
 enum {
     CLOSED = -1,
-    REFUSED = -2, /* a descriptor for direct reads that cannot be had */
+    REFUSED = -2, /* cannot be opened for direct reads */
     MIN_DESCRIPTORS = 4,
-    HOLDERS = 8 /* threads that hold files at once before the budget is passed */
+    HOLDERS = 8 /* threads that can hold files at once within the budget */
 };
 
 typedef struct slot {
@@ -35,20 +58,20 @@ typedef struct slot {
     atomic_int pins;
     int fd;
     atomic_int direct;     /* opened with O_DIRECT when first held; CLOSED or REFUSED */
-    uint32_t direct_align; /* written before direct is */
+    uint32_t direct_align; /* written before direct */
     atomic_bool used;      /* since the hand last passed */
     _Atomic(unsigned char *) map;
     atomic_bool unmappable;
-    atomic_llong whole; /* when it was found so, by the coarse clock */
+    atomic_llong whole; /* coarse time of the last successful length check */
 } slot;
 
 struct tarn__filecache {
     slot *slots;
     size_t count;
     tarn__filecache_io io;
-    bool roomy; /* all files can stay open: nothing is evicted, nothing need be pinned */
-    tarn__forklock lock;   /* opening, closing, mapping; guards what follows */
-    size_t open, max_open; /* descriptors: up to two for a file */
+    bool roomy;            /* all files can stay open: no eviction, no pinning */
+    tarn__forklock lock;   /* see above */
+    size_t open, max_open; /* descriptors: up to two for each file */
     size_t maps;
     size_t hand;
 };
@@ -107,7 +130,7 @@ void tarn__filecache_free(tarn__filecache *c)
     free(c);
 }
 
-/* Closes one file nobody uses, sparing those used since the hand last passed. */
+/* Closes one unused file. Files used since the hand last passed are spared once. */
 static bool evict_one(tarn__filecache *c)
 {
     if (c->roomy) return false;
@@ -135,7 +158,8 @@ static tarn_status check_size(const slot *s, uint64_t size, tarn_error *err)
 {
     if (size == s->size) return TARN_OK;
     return tarn__fail_at(err, TARN_ERR_STALE, s->path, TARN_NO_OFFSET,
-                         "the shard has %llu bytes, but %llu when it was opened or "
+                         "the shard's size changed (found %llu bytes, expected %llu) "
+                         "since it was opened or "
                          "indexed; run tarn index again",
                          (unsigned long long)size, (unsigned long long)s->size);
 }
@@ -152,7 +176,7 @@ static tarn_status open_slot(tarn__filecache *c, slot *s, tarn_error *err)
         status = tarn__file_open(&file, s->path, &why);
     if (status == TARN_ERR_NO_FILE)
         return tarn__fail_at(err, TARN_ERR_STALE, s->path, TARN_NO_OFFSET,
-                             "the shard is gone since the fold was opened");
+                             "the shard was removed after the fold was opened");
     if (status != TARN_OK) {
         if (err) *err = why;
         return status;
@@ -195,7 +219,7 @@ static void unpin(const tarn__filecache *c, slot *s)
     if (!c->roomy) atomic_fetch_sub(&s->pins, 1);
 }
 
-/* The map of a pinned slot, or NULL if it is to be read. */
+/* The map of a pinned slot, or NULL if the file has to be read. */
 static const unsigned char *map_of(tarn__filecache *c, slot *s)
 {
     unsigned char *map = atomic_load_explicit(&s->map, memory_order_acquire);
@@ -219,16 +243,16 @@ static tarn_status check_range(const slot *s, uint64_t offset, size_t len,
 {
     if (tarn__range_in(offset, len, s->size)) return TARN_OK;
     return tarn__fail_at(err, TARN_ERR_TRUNCATED, s->path, offset,
-                         "%zu bytes should be here, but the file has %llu bytes", len,
+                         "cannot read %zu bytes here: the file has only %llu bytes", len,
                          (unsigned long long)s->size);
 }
 
-/* Asked for each view that is given out, so by the call that costs least: nothing here
- * reads from where the descriptor stands. */
+/* Called for each view that is returned, so it uses the cheapest system call. Nothing
+ * here uses the file position of the descriptor. */
 static tarn_status check_length(const slot *s, tarn_error *err)
 {
     off_t end = lseek(s->fd, 0, SEEK_END);
-    if (end < 0) return tarn__fail_errno(err, s->path, errno, "cannot find its end");
+    if (end < 0) return tarn__fail_errno(err, s->path, errno, "cannot get the file size");
     if (tarn__map_is_torn(atomic_load_explicit(&s->map, memory_order_relaxed)))
         return tarn__fail_at(err, TARN_ERR_STALE, s->path, TARN_NO_OFFSET,
                              "the file was truncated while it was in use");
@@ -309,8 +333,9 @@ const unsigned char *tarn__filecache_peek(const tarn__filecache *c, size_t numbe
     return atomic_load_explicit(&c->slots[number].map, memory_order_acquire);
 }
 
-/* The descriptor of a pinned slot for direct reads, or below 0. One that the limit of
- * the process refuses is not asked for again until the slot is opened anew. */
+/* The descriptor of a pinned slot for direct reads, or a negative number. If opening
+ * fails, for example at the process's limit, it is not tried again until the slot is
+ * closed and opened again. */
 static int direct_of(tarn__filecache *c, slot *s)
 {
     int direct = atomic_load_explicit(&s->direct, memory_order_acquire);

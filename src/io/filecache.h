@@ -1,7 +1,7 @@
-/* The files of a fold, by number: maps where they may be mapped, a bounded number of
- * descriptors otherwise. Ten thousand files work under a limit of a few hundred
- * descriptors. All functions may be called from any number of threads at once; an open
- * file is found without a lock. */
+/* The files of a fold, by number: maps for files that may be mapped, otherwise a bounded
+ * number of descriptors. Ten thousand files work with a limit of a few hundred
+ * descriptors. All functions may be called from any number of threads at once; finding an
+ * open file needs no lock. */
 #ifndef TARN_IO_FILECACHE_H
 #define TARN_IO_FILECACHE_H
 
@@ -17,7 +17,7 @@ typedef enum tarn__filecache_io {
     TARN__IO_READ
 } tarn__filecache_io;
 
-/* paths (copied) and the sizes the files must have. */
+/* Copies paths; sizes are the sizes that the files must have. */
 TARN_CHECKED tarn_status tarn__filecache_new(const char *const *paths,
                                              const uint64_t *sizes, size_t count,
                                              tarn__filecache_io io, tarn__filecache **out,
@@ -25,47 +25,51 @@ TARN_CHECKED tarn_status tarn__filecache_new(const char *const *paths,
 void tarn__filecache_free(tarn__filecache *cache);
 
 /* The bytes [offset, offset + len) of a file: a pointer into its map, or a copy that the
- * view owns. The file's length is looked at before a pointer is given. */
+ * view owns. The file's length is checked before a pointer is returned. */
 TARN_CHECKED tarn_status tarn__filecache_view(tarn__filecache *cache, size_t number,
                                               uint64_t offset, size_t len, tarn_view *out,
                                               tarn_error *err);
 
-/* The map of a whole file, whose length has just been looked at, or NULL if it is to be
+/* The map of a whole file, after a check of its length; NULL if the file has to be
  * read. */
 TARN_CHECKED tarn_status tarn__filecache_map(tarn__filecache *cache, size_t number,
                                              const unsigned char **out, tarn_error *err);
 
-/* The same, but where faults are guarded against, a file that was found whole since the
- * coarse clock last moved is not looked at again: a system call for each small sample
- * would be a third of its time. Who copies settles afterwards. */
+/* The same, but if faults are guarded against (see guard.h), a file that was checked
+ * since the coarse clock last moved is not checked again: a system call for each small
+ * sample would take a third of its time. Callers must call tarn__filecache_settle after
+ * copying. */
 TARN_CHECKED tarn_status tarn__filecache_map_lately(tarn__filecache *cache, size_t number,
                                                     const unsigned char **out,
                                                     tarn_error *err);
 
-/* The same for one that has been mapped before, without looking at its length; or NULL.
- */
+/* The map of a file that was mapped before, without a check of its length; otherwise
+ * NULL. */
 const unsigned char *tarn__filecache_peek(const tarn__filecache *cache, size_t number);
 
-/* After something was copied out of a map: whether the file has been whole all the while.
- * Behind a new end in the middle of a page there are zeros, and no signal. */
+/* Call after copying from a map: checks that the file has kept its full length. If a file
+ * is truncated in the middle of a page, the rest of the page reads as zeros without a
+ * signal. */
 TARN_CHECKED tarn_status tarn__filecache_settle(tarn__filecache *cache, size_t number,
                                                 tarn_error *err);
 
-/* A file that stays open until it is let go, for tarn__ranges_read, after a look at its
- * length. No thread holds more than tarn__filecache_holds of them at once. */
+/* Checks the length of a file and keeps it open for tarn__ranges_read until
+ * tarn__filecache_let_go. A thread must not hold more than tarn__filecache_holds files at
+ * once. */
 TARN_CHECKED tarn_status tarn__filecache_hold(tarn__filecache *cache, size_t number,
                                               tarn__ranges_file *out, tarn_error *err);
 void tarn__filecache_let_go(tarn__filecache *cache, size_t number);
 size_t tarn__filecache_holds(const tarn__filecache *cache);
 
-/* Whether the page at offset is in the page cache. True where that is not known: for a
- * file that is not mapped, or that is neither the caller's own nor writable for him. */
+/* Whether the page at offset is in the page cache. True if unknown: for files that are
+ * not mapped, or that the user neither owns nor may write to. */
 bool tarn__filecache_is_resident(tarn__filecache *cache, size_t number, uint64_t offset);
 
-/* Bytes of all files. */
+/* Total size of all files. */
 uint64_t tarn__filecache_total(const tarn__filecache *cache);
 
-/* Tells the system that bytes will be wanted soon. Advice only: nothing fails. */
+/* Announces to the system that bytes will be read soon. This is only advice and cannot
+ * fail. */
 void tarn__filecache_will_need(tarn__filecache *cache, size_t number, uint64_t offset,
                                uint64_t len);
 
@@ -77,7 +81,7 @@ size_t tarn__filecache_count(const tarn__filecache *cache);
 const char *tarn__filecache_path(const tarn__filecache *cache, size_t number);
 uint64_t tarn__filecache_size(const tarn__filecache *cache, size_t number);
 
-/* Whether there is such a file, with so many bytes or more. */
+/* Whether the file exists in the cache and has at least size bytes. */
 bool tarn__filecache_reaches(const tarn__filecache *cache, size_t number, uint64_t size);
 
 #endif

@@ -1,15 +1,16 @@
-/* bzip2, by its own library. */
+/* bzip2, with its own library. */
 #include <bzlib.h>
 #include <stdlib.h>
 
 #include "base/error.h"
 #include "io/filter.h"
 
-static const size_t PIECE = 1u << 30; /* the library counts in 32 bits */
+static const size_t PIECE = 1u << 30; /* the library has 32-bit counters */
 
 static const char *const suffixes[] = {".bz2", ".tbz", ".tbz2", NULL};
 
-/* "BZh" alone is text that a tar could begin with; the first block's magic is not. */
+/* A tar could begin with the text "BZh", but not with the magic number of the first
+ * block. */
 static tarn__match match(const unsigned char *data, size_t size)
 {
     tarn__match head = tarn__magic(data, size, "BZh", 3);
@@ -91,7 +92,7 @@ static tarn_status encode(void *state, tarn__flow *flow, bool last, bool *out_en
     bz_stream *z = state;
     flow_to_bz(z, flow);
     *out_end = false;
-    /* BZ_RUN without input is an error to the library. */
+    /* The library reports BZ_RUN without input as an error. */
     if (!last && flow->in_size == 0) return TARN_OK;
     int code = BZ2_bzCompress(z, last && flow->in_size <= PIECE ? BZ_FINISH : BZ_RUN);
     bz_to_flow(z, flow);

@@ -1,6 +1,6 @@
-/* gzip: unpacked by ISA-L, which takes half the time, and packed by zlib, which has the
- * levels and the ratio that users expect. What is written has neither time nor name in
- * it, so that equal data give equal files. */
+/* gzip: decoded by ISA-L, which takes half the time, and encoded by zlib, which has the
+ * levels and the compression ratio that users expect. The output contains neither time
+ * nor name, so that equal data gives equal files. */
 #include <isa-l/igzip_lib.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -10,13 +10,13 @@
 #include "base/error.h"
 #include "io/filter.h"
 
-/* Both count in 32 bits; 16 added to the window means gzip. */
+/* Both libraries have 32-bit counters. Adding 16 to the window selects gzip. */
 enum { GZIP_WINDOW = MAX_WBITS + 16 };
 static const size_t PIECE = 1u << 30;
 
 static const char *const suffixes[] = {".gz", ".tgz", NULL};
 
-/* Flags that nobody has given a meaning yet may change what follows. */
+/* Rejects reserved flags, because they may change the meaning of the following bytes. */
 static tarn__match match(const unsigned char *data, size_t size)
 {
     tarn__match magic = tarn__magic(data, size, "\x1f\x8b\x08", 3);
@@ -25,8 +25,9 @@ static tarn__match match(const unsigned char *data, size_t size)
     return data[3] & 0xe0 ? TARN__MATCH_NO : TARN__MATCH_YES;
 }
 
-/* isal_inflate reads headers too, but forgets between two calls which fields are still to
- * come; so the header is read by a call of its own, and kept. */
+/* isal_inflate can read headers too, but forgets between two calls which header fields
+ * are still missing. So the header is read by a separate function, and its state is
+ * kept. */
 typedef struct decoder {
     struct inflate_state z;
     struct isal_gzip_header header;
@@ -36,7 +37,7 @@ typedef struct decoder {
 static void start_member(decoder *d)
 {
     isal_inflate_reset(&d->z);
-    d->z.crc_flag = ISAL_GZIP; /* the trailer too */
+    d->z.crc_flag = ISAL_GZIP; /* checks the trailer too */
     isal_gzip_header_init(&d->header);
     d->in_header = true;
 }
@@ -55,14 +56,14 @@ static const char *explain(int code)
 {
     switch (code) {
     case ISAL_INVALID_BLOCK:
-        return "a block of no known kind";
+        return "unknown block type";
     case ISAL_INVALID_SYMBOL:
-        return "a code that stands for nothing";
+        return "invalid code";
     case ISAL_INVALID_LOOKBACK:
-        return "a distance past the beginning";
+        return "distance before the start of the data";
     case ISAL_INVALID_WRAPPER:
     case ISAL_UNSUPPORTED_METHOD:
-        return "a header that is none";
+        return "invalid header";
     case ISAL_INCORRECT_CHECKSUM:
         return "checksum or length does not match";
     default:
@@ -70,7 +71,7 @@ static const char *explain(int code)
     }
 }
 
-/* A header whose end is not there yet is no failure. */
+/* A header that is not complete yet is not an error. */
 static int inflate_more(decoder *d)
 {
     if (d->in_header) {

@@ -1,4 +1,4 @@
-/* xz and the older lzma, by liblzma. */
+/* xz and the older lzma format, with liblzma. */
 #include <lzma.h>
 #include <stdlib.h>
 
@@ -21,9 +21,9 @@ static tarn__match match_xz(const unsigned char *data, size_t size)
                        6);
 }
 
-/* The format has no magic. What every known writer puts first are the usual properties, a
- * dictionary of 2^n or 2^n + 2^(n-1) bytes, a size that is unknown or of this world, and
- * the zero that a range coder begins with. */
+/* The format has no magic number. Every known writer begins with the usual properties, a
+ * dictionary of 2^n or 2^n + 2^(n-1) bytes, a size that is unknown or plausible, and the
+ * zero byte that a range coder starts with. */
 static tarn__match match_lzma(const unsigned char *data, size_t size)
 {
     if (size && data[0] != 0x5d) return TARN__MATCH_NO;
@@ -43,14 +43,14 @@ static tarn_status explain(lzma_ret code, const coder *c, tarn_error *err)
         return tarn__fail_memory(err);
     case LZMA_MEMLIMIT_ERROR:
         return tarn__fail(err, TARN_ERR_LIMIT,
-                          "unpacking this xz data needs %llu MiB of memory, and "
-                          "max_memory is %llu",
+                          "decoding this xz data needs %llu MiB of memory; "
+                          "max_memory is %llu MiB",
                           (unsigned long long)(lzma_memusage(&c->z) >> 20) + 1,
                           (unsigned long long)c->max_memory >> 20);
     case LZMA_UNSUPPORTED_CHECK:
     case LZMA_OPTIONS_ERROR:
         return tarn__fail(err, TARN_ERR_UNSUPPORTED,
-                          "xz data with a filter or checksum that is not known here");
+                          "xz data with an unsupported filter or checksum");
     default:
         return tarn__fail(err, TARN_ERR_FORMAT, "damaged xz data");
     }

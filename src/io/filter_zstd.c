@@ -1,5 +1,4 @@
-/* Zstandard. Frames that carry no data (skippable ones, as pzstd writes) are passed over.
- */
+/* Zstandard. Frames without data (skippable ones, as pzstd writes) are skipped. */
 #include <stdlib.h>
 #include <zstd.h>
 #include <zstd_errors.h>
@@ -16,7 +15,7 @@ static tarn__match match(const unsigned char *data, size_t size)
     return size < 4 ? TARN__MATCH_CUT : TARN__MATCH_YES;
 }
 
-/* The largest window, as a power of two, that stays within the memory allowed. */
+/* The largest window, as a power of two, that fits in the allowed memory. */
 static int window_log(uint64_t max_memory)
 {
     ZSTD_bounds bounds = ZSTD_dParam_getBounds(ZSTD_d_windowLogMax);
@@ -52,7 +51,7 @@ static tarn_status decode(void *state, tarn__flow *flow, bool *out_end, tarn_err
         return tarn__fail_memory(err);
     if (ZSTD_getErrorCode(code) == ZSTD_error_frameParameter_windowTooLarge)
         return tarn__fail(err, TARN_ERR_LIMIT,
-                          "unpacking this zstd data needs more memory than max_memory "
+                          "decoding this zstd data needs more memory than max_memory "
                           "allows");
     return tarn__fail(err, TARN_ERR_FORMAT, "damaged zstd data (%s)",
                       ZSTD_getErrorName(code));

@@ -1,4 +1,10 @@
-/* Writing in the background. */
+/* Writing in the background.
+ *
+ * lock guards all members; changed is signalled when state changes. While state is BUSY,
+ * the thread reads the members of the job (fd to offset) and writes error without the
+ * lock. That is safe because the owner changes them only in IDLE: tarn__flusher_begin
+ * requires that the previous write was waited for. No other lock is taken while lock is
+ * held. */
 #include "io/flusher.h"
 
 #include <pthread.h>
@@ -24,7 +30,7 @@ struct tarn__flusher {
     tarn_error error;
 };
 
-static void *work(void *context)
+static void *write_blocks(void *context)
 {
     tarn__flusher *f = context;
     pthread_mutex_lock(&f->lock);
@@ -50,11 +56,11 @@ tarn__flusher *tarn__flusher_new(void)
     if (!f) return NULL;
     pthread_mutex_init(&f->lock, NULL);
     pthread_cond_init(&f->changed, NULL);
-    /* Signals are for the caller's threads. */
+    /* The thread blocks all signals, so that the caller's threads receive them. */
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&f->thread, NULL, work, f);
+    int failed = pthread_create(&f->thread, NULL, write_blocks, f);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!failed) return f;
     pthread_mutex_destroy(&f->lock);

@@ -1,5 +1,4 @@
-/* A thread that writes one piece of memory to a file at a time, while its owner fills the
- * next. */
+/* A thread that writes one block of memory to a file while its owner fills the next. */
 #ifndef TARN_IO_FLUSHER_H
 #define TARN_IO_FLUSHER_H
 
@@ -7,18 +6,18 @@
 
 typedef struct tarn__flusher tarn__flusher;
 
-/* NULL if no thread can be had. */
+/* NULL if no thread can be started. */
 tarn__flusher *tarn__flusher_new(void);
 
-/* Begins to write. The one before must have been waited for, and data stays as it is
- * until this one is. */
+/* Starts a write. The previous one must have been waited for, and data must not change
+ * until this one has been waited for. */
 void tarn__flusher_begin(tarn__flusher *flusher, int fd, const char *path,
                          const void *data, size_t len, uint64_t offset);
 
-/* Waits for the write that was begun, if any. */
+/* Waits for the write in progress, if any. */
 TARN_CHECKED tarn_status tarn__flusher_wait(tarn__flusher *flusher, tarn_error *err);
 
-/* Waits, whatever comes of it, and ends the thread. */
+/* Waits, ignores errors, and ends the thread. */
 void tarn__flusher_free(tarn__flusher *flusher);
 
 #endif

@@ -1,5 +1,29 @@
-/* The watched maps are a table that is read without a lock, because a signal handler
- * reads it: open addressing by the address of the map, changed under a lock. */
+/* The watched maps are in a hash table (open addressing by the address of the map), which
+ * a signal handler reads. So it is read without a lock.
+ *
+ * What the lock guards: all changes of the table by tarn__guard_add and
+ * tarn__guard_remove. The handler writes only torn and the counter. page_size and before
+ * are written once, by install_handler, before any map is in the table. A fault of
+ * another thread while install_handler runs may find before still zero; it then gets the
+ * default action.
+ *
+ * Lock order: the lock has depth INNERMOST. Callers may hold any other lock; none is
+ * taken while it is held.
+ *
+ * Memory orders:
+ * - The table is sequentially consistent. An entry is published by the store to begin,
+ *   after size and torn. patch_map reads begin, size, and begin again: if both values of
+ *   begin are equal, the size belongs to that begin. The entry that contains the fault
+ *   cannot change meanwhile, because a map is removed from the table before it is
+ *   unmapped, and the faulting thread is still using it.
+ * - The handler sets torn, then increments the counter, and then replaces the pages.
+ *   tarn__map_is_torn loads the counter with acquire, so a thread that sees the
+ *   increment also sees torn. A thread that reads the zeros of another thread's handler
+ * sees both because the kernel makes the new pages visible after the handler's stores;
+ * the C memory model does not cover this step.
+ * - In tarn__guard_is_on, is_on is relaxed and published by the release store to asked,
+ *   which is loaded with acquire. watching is relaxed there: it changes once, from false
+ *   to true, and a thread that reads false too long only makes more length checks. */
 #include "io/guard.h"
 
 #include <errno.h>
@@ -14,8 +38,8 @@
 #include "base/forklock.h"
 #include "io/file.h"
 
-/* More maps than the system allows in one process. Never touched, a page costs nothing.
- */
+/* More maps than the system allows in one process. Pages of the table that are never used
+ * need no memory. */
 enum { SLOTS = 1 << 17 };
 
 typedef struct slot {
@@ -29,7 +53,7 @@ enum { NONE = 0, GONE = 1 };
 atomic_uint tarn__guard_torn_maps;
 
 static slot slots[SLOTS];
-static tarn__forklock lock; /* taken by who makes maps, under any other */
+static tarn__forklock lock; /* for adding and removing maps */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct sigaction before;
 static size_t page_size;
@@ -37,21 +61,23 @@ static atomic_bool watching;
 
 /* --- The fault ---------------------------------------------------------------------- */
 
-/* Zeros from the lost page to the end of its map, if it is one of ours. */
-static bool patch(uintptr_t at)
+/* Replaces the pages from the lost one to the end of its map by zeros, if the map is
+ * watched. */
+static bool patch_map(uintptr_t at)
 {
     for (size_t i = 0; i < SLOTS; i++) {
         uintptr_t begin = atomic_load(&slots[i].begin);
         if (begin <= GONE || at < begin) continue;
         uintptr_t end = begin + atomic_load(&slots[i].size);
-        /* A slot that got another map in between had a begin and a size of two maps. */
+        /* If begin has changed, the slot was reused, and begin and size are from two
+         * maps. */
         if (atomic_load(&slots[i].begin) != begin) continue;
         end = (end + page_size - 1) & ~(uintptr_t)(page_size - 1);
         if (at >= end) continue;
         uintptr_t page = at & ~(uintptr_t)(page_size - 1);
         atomic_store(&slots[i].torn, true);
         atomic_fetch_add(&tarn__guard_torn_maps, 1);
-        /* The system call itself: what wraps it does not belong into a handler. */
+        /* Calls the system call directly: its wrapper may not be async-signal-safe. */
         return syscall(SYS_mmap, page, end - page, PROT_READ,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1,
                        0) != -1;
@@ -67,18 +93,18 @@ static void pass_on(int number, siginfo_t *info, void *context)
         before.sa_handler(number);
     else
         sigaction(SIGBUS, &before,
-                  NULL); /* the fault comes again, and ends the process */
+                  NULL); /* the fault is raised again and ends the process */
 }
 
 static void on_bus(int number, siginfo_t *info, void *context)
 {
     int kept = errno;
-    bool ours = info->si_code == BUS_ADRERR && patch((uintptr_t)info->si_addr);
+    bool ours = info->si_code == BUS_ADRERR && patch_map((uintptr_t)info->si_addr);
     if (!ours) pass_on(number, info, context);
     errno = kept;
 }
 
-static void begin(void)
+static void install_handler(void)
 {
     struct sigaction action = {.sa_sigaction = on_bus,
                                .sa_flags = SA_SIGINFO | SA_ONSTACK};
@@ -90,7 +116,7 @@ static void begin(void)
 
 bool tarn_guard_maps(void)
 {
-    pthread_once(&once, begin);
+    pthread_once(&once, install_handler);
     return atomic_load(&watching);
 }
 
@@ -118,7 +144,7 @@ static size_t place_of(uintptr_t begin)
 }
 
 /* The slot of a map, or NULL. */
-static slot *find(uintptr_t begin)
+static slot *find_slot(uintptr_t begin)
 {
     size_t at = place_of(begin);
     for (size_t i = 0; i < SLOTS; i++, at = (at + 1) % SLOTS) {
@@ -148,9 +174,10 @@ void tarn__guard_remove(const void *map)
 {
     if (!atomic_load(&watching)) return;
     pthread_mutex_lock(&lock.mutex);
-    slot *s = find((uintptr_t)map);
+    slot *s = find_slot((uintptr_t)map);
     if (s) {
-        /* A search stops at NONE: it may stand only where none has to go on. */
+        /* A search stops at NONE, so NONE is allowed only if no search has to continue
+         * past this slot. */
         size_t next = ((size_t)(s - slots) + 1) % SLOTS;
         bool last = atomic_load(&slots[next].begin) == NONE;
         atomic_store(&s->begin, last ? NONE : GONE);
@@ -160,6 +187,6 @@ void tarn__guard_remove(const void *map)
 
 bool tarn__guard_find_torn(const void *map)
 {
-    slot *s = map ? find((uintptr_t)map) : NULL;
+    slot *s = map ? find_slot((uintptr_t)map) : NULL;
     return s && atomic_load(&s->torn);
 }

@@ -1,9 +1,9 @@
-/* Maps that survive their file. When a mapped file is truncated, or its disk fails, the
- * next look at a lost page raises SIGBUS, at any moment and in any thread: no look at the
- * length beforehand can rule that out. Here a handler puts zeros in the place of the lost
- * pages and notes that the map is torn; whoever copied out of it asks afterwards, and
- * fails instead of giving the zeros away. Faults elsewhere go to the handler that was
- * there before. */
+/* Maps that survive a change of their file. When a mapped file is truncated, or its disk
+ * fails, the next access to a lost page raises SIGBUS, at any time and in any thread; no
+ * check of the length beforehand can rule that out. The handler in guard.c replaces the
+ * lost pages by zeros and marks the map as torn. Code that copied from the map checks for
+ * this afterwards and fails instead of returning the zeros. Faults at other addresses go
+ * to the previous handler. */
 #ifndef TARN_IO_GUARD_H
 #define TARN_IO_GUARD_H
 
@@ -13,15 +13,16 @@
 
 #include <tarn/base.h>
 
-/* Whether faults come here and not to a handler that was set later. Asked anew when the
- * coarse clock has moved. */
+/* Whether our handler is installed and has not been replaced by another one. Checked
+ * again whenever the coarse clock has moved. */
 bool tarn__guard_is_on(void);
 
-/* Watches a map from now on, and no longer, if tarn_guard_maps was called before. */
+/* Starts and stops watching a map. They do nothing unless tarn_guard_maps was called
+ * before. */
 void tarn__guard_add(const void *map, size_t size);
 void tarn__guard_remove(const void *map);
 
-extern atomic_uint tarn__guard_torn_maps; /* since the process began */
+extern atomic_uint tarn__guard_torn_maps; /* since the process started */
 
 bool tarn__guard_find_torn(const void *map);
 

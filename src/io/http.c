@@ -31,8 +31,8 @@ tarn_status tarn__http_init(tarn__http *http, const tarn__http_config *config,
     return tarn__fail_memory(err);
 }
 
-/* Breaks a request off. */
-static void stop(tarn__http *http)
+/* Aborts a request. */
+static void stop_request(tarn__http *http)
 {
     tarn__sigpipe guard;
     tarn__sigpipe_block(&guard);
@@ -46,7 +46,7 @@ void tarn__http_reset(tarn__http *http)
 {
     tarn__sigpipe guard;
     if (!http->curl) return;
-    stop(http);
+    stop_request(http);
     tarn__sigpipe_block(&guard);
     http->curl->easy_cleanup(http->easy);
     http->curl->multi_cleanup(http->multi);
@@ -55,9 +55,9 @@ void tarn__http_reset(tarn__http *http)
     *http = (tarn__http){0};
 }
 
-/* --- Answers ---------------------------------------------------------------------- */
+/* --- Responses -------------------------------------------------------------------- */
 
-/* The value of a header line if it has that name. */
+/* The value of a header line, if the header has that name. */
 static bool header_is(const char *line, size_t len, const char *name, const char **value,
                       size_t *value_len)
 {
@@ -76,9 +76,10 @@ static bool header_is(const char *line, size_t len, const char *name, const char
     return true;
 }
 
-/* A value that does not fit is as good as none: half of it would compare wrongly. Nor is
- * one with control characters, because it may go back to the server in a line of ours. */
-static void keep(char *out, size_t size, const char *value, size_t len)
+/* Drops a value that does not fit, because a truncated one would compare wrongly. Also
+ * drops a value with control characters, because it may be sent back to the server in a
+ * header line. */
+static void keep_value(char *out, size_t size, const char *value, size_t len)
 {
     if (len >= size) len = 0;
     for (size_t i = 0; i < len; i++)
@@ -133,11 +134,11 @@ void tarn__http_head_line(tarn__http_head *head, const char *line, size_t len)
     else if (header_is(line, len, "Content-Range", &value, &n))
         keep_range(head, value, n);
     else if (header_is(line, len, "ETag", &value, &n))
-        keep(head->etag, sizeof head->etag, value, n);
+        keep_value(head->etag, sizeof head->etag, value, n);
     else if (header_is(line, len, "Last-Modified", &value, &n))
-        keep(head->modified, sizeof head->modified, value, n);
+        keep_value(head->modified, sizeof head->modified, value, n);
     else if (header_is(line, len, "x-amz-bucket-region", &value, &n))
-        keep(head->region, sizeof head->region, value, n);
+        keep_value(head->region, sizeof head->region, value, n);
 }
 
 static size_t on_header(char *line, size_t one, size_t len, void *context)
@@ -151,7 +152,8 @@ static size_t on_header(char *line, size_t one, size_t len, void *context)
 
 /* --- Addresses -------------------------------------------------------------------- */
 
-/* What nobody outside may lead us to: this machine, and the network's own services. */
+/* Addresses that an outside server must not redirect to: this machine, and the link-local
+ * network. */
 typedef enum reach { ANYWHERE, THIS_MACHINE, LINK_LOCAL } reach;
 
 static reach reach_of_v4(const unsigned char *a)
@@ -178,8 +180,9 @@ static reach reach_of(const struct sockaddr *address)
     return a[0] == 0xfe && (a[1] & 0xc0) == 0x80 ? LINK_LOCAL : ANYWHERE;
 }
 
-/* A caller may ask for any address; a server that redirects may not send us to this
- * machine from elsewhere, nor to link-local ones, where clouds keep credentials. */
+/* A caller may request any address. A server that redirects must not send us from
+ * elsewhere to this machine, nor to link-local addresses, where clouds serve
+ * credentials. */
 static curl_socket_t on_socket(void *context, curlsocktype purpose,
                                struct curl_sockaddr *address)
 {
@@ -215,7 +218,7 @@ static size_t give_body(char *buf, size_t one, size_t size, void *context)
     return n;
 }
 
-/* A redirect may have the body sent once more. */
+/* A redirect may require sending the body again. */
 static int rewind_body(void *context, curl_off_t offset, int origin)
 {
     tarn__http *http = context;
@@ -238,7 +241,7 @@ static tarn_status set_headers(tarn__http *http, const tarn__http_request *reque
 {
     http->curl->slist_free_all(http->headers);
     http->headers = NULL;
-    /* Neither a wait for permission to send nor a guess of what the body is. */
+    /* Neither wait for a 100 Continue nor guess the type of the body. */
     TARN_TRY(tarn__http_add_header(http, "Expect:", err));
     TARN_TRY(tarn__http_add_header(http, "Content-Type:", err));
     for (const char *const *h = request->headers; h && *h; h++)
@@ -249,7 +252,8 @@ static tarn_status set_headers(tarn__http *http, const tarn__http_request *reque
     return TARN_OK;
 }
 
-/* Which authorities are trusted can be told in the variables that curl's own tool has. */
+/* Trusted certificate authorities can be set with the environment variables of the curl
+ * tool. */
 static void set_authorities(tarn__http *http)
 {
     const char *file = getenv("CURL_CA_BUNDLE");
@@ -259,7 +263,7 @@ static void set_authorities(tarn__http *http)
     http->curl->easy_setopt(http->easy, CURLOPT_SSL_VERIFYHOST, 2L);
 }
 
-/* What was asked for over TLS is not fetched without it. */
+/* A request that starts with TLS must not be redirected to a URL without it. */
 static bool is_secure(const char *url)
 {
     return strncasecmp(url, "https:", 6) == 0;
@@ -332,7 +336,7 @@ static void set_method(tarn__http *http, const tarn__http_request *request,
 tarn_status tarn__http_begin(tarn__http *http, const tarn__http_request *request,
                              const tarn__http_flow *flow, tarn_error *err)
 {
-    stop(http);
+    stop_request(http);
     http->head = (tarn__http_head){0};
     http->connected = http->stalled = false;
     http->body_size = http->body_sent = 0;
@@ -354,7 +358,7 @@ static int64_t now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-static void step(tarn__http *http)
+static void step_transfer(tarn__http *http)
 {
     tarn__sigpipe guard;
     int still = 0, queued;
@@ -369,7 +373,8 @@ static void step(tarn__http *http)
     }
 }
 
-/* Only time spent here counts as a stall: the caller may take as long as it likes. */
+/* Only time spent in here counts as a stall: the caller may take any time between
+ * calls. */
 void tarn__http_pump(tarn__http *http)
 {
     uint64_t before = http->moved;
@@ -377,12 +382,12 @@ void tarn__http_pump(tarn__http *http)
     int64_t limit = (int64_t)http->config.stall_seconds * 1000;
     if (!http->connected) limit += (int64_t)http->config.connect_seconds * 1000;
     for (;;) {
-        step(http);
+        step_transfer(http);
         if (!http->running || http->moved != before) return;
         int64_t left = began + limit - now_ms();
         if (http->config.stall_seconds == 0) left = 1000;
         if (left <= 0) {
-            stop(http);
+            stop_request(http);
             http->result = CURLE_OPERATION_TIMEDOUT;
             http->stalled = true;
             return;
@@ -392,14 +397,14 @@ void tarn__http_pump(tarn__http *http)
     }
 }
 
-/* --- What went wrong -------------------------------------------------------------- */
+/* --- Errors ----------------------------------------------------------------------- */
 
 bool tarn__http_may_retry(const tarn__http *http)
 {
     if (http->kept_out) return false;
     switch (http->result) {
     case CURLE_OK:
-    case CURLE_WRITE_ERROR: /* our own doing: the answer was refused */
+    case CURLE_WRITE_ERROR: /* caused by us: the response was refused */
         break;
     case CURLE_COULDNT_RESOLVE_HOST:
     case CURLE_COULDNT_RESOLVE_PROXY:
@@ -421,8 +426,8 @@ bool tarn__http_may_retry(const tarn__http *http)
            status == 503 || status == 504;
 }
 
-/* From a fifth of a second, doubled each time, up to ten; by chance up to half of it
- * less, so that many clients do not come back at once. */
+/* Starts at a fifth of a second and doubles up to ten seconds; up to half of it is
+ * subtracted at random, so that many clients do not come back at the same moment. */
 void tarn__http_back_off(unsigned attempt)
 {
     uint64_t ms = UINT64_C(200) << (attempt < 7 ? attempt - 1 : 6);
@@ -440,27 +445,27 @@ tarn_status tarn__http_fail(const tarn__http *http, tarn_error *err)
     char clean[4 * CURL_ERROR_SIZE];
     if (http->stalled && http->connected)
         return tarn__fail_at(err, TARN_ERR_IO, shown, TARN_NO_OFFSET,
-                             "nothing has come for %u s (stall_seconds)",
+                             "no data for %u s (stall_seconds)",
                              http->config.stall_seconds);
     if (http->kept_out)
         return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, shown, TARN_NO_OFFSET,
-                             "the server redirects to an address of this machine or of "
-                             "the local link, and that is not followed");
+                             "refused a redirect to an address of this machine or of "
+                             "the local link");
     switch (http->result) {
     case CURLE_OUT_OF_MEMORY:
         return tarn__fail_memory(err);
     case CURLE_URL_MALFORMAT:
         return tarn__fail_at(err, TARN_ERR_USAGE, shown, TARN_NO_OFFSET,
-                             "this is no URL that can be asked for");
+                             "not a valid URL for a request");
     case CURLE_UNSUPPORTED_PROTOCOL:
         return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, shown, TARN_NO_OFFSET,
-                             "the server redirects to something that is neither http nor "
-                             "https, or away from https, and that is not followed");
+                             "refused a redirect to a URL that is neither http nor "
+                             "https, or from https to http");
     case CURLE_TOO_MANY_REDIRECTS:
         return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, shown, TARN_NO_OFFSET,
                              "more than %d redirects", MAX_REDIRECTS);
     default:
-        /* It may quote what the server said, in a certificate for one. */
+        /* The text may quote the server, for example a certificate. */
         text = http->error[0] ? http->error : http->curl->easy_strerror(http->result);
         tarn_printable(clean, sizeof clean, text, strlen(text));
         return tarn__fail_at(err, TARN_ERR_IO, shown, TARN_NO_OFFSET, "%s", clean);
@@ -470,10 +475,10 @@ tarn_status tarn__http_fail(const tarn__http *http, tarn_error *err)
 tarn_status tarn__http_fail_early(const tarn__http *http, tarn_error *err)
 {
     return tarn__fail_at(err, TARN_ERR_IO, http->config.shown, TARN_NO_OFFSET,
-                         "the server answered before it had all of the data");
+                         "the server responded before it had received all data");
 }
 
-/* The text of <name> in an answer of S3, cut and made fit to be shown. */
+/* The text of <name> in a response of S3, truncated and escaped for a message. */
 static void find_tag(const char *body, size_t len, const char *name, char *out,
                      size_t size)
 {
@@ -496,18 +501,17 @@ tarn_status tarn__http_fail_status(const tarn__http *http, const char *body, siz
     find_tag(body, len, "Message", message, sizeof message);
     if (code[0]) snprintf(text, sizeof text, " (%s: %s)", code, message);
     tarn_printable(place, sizeof place, http->head.region, strlen(http->head.region));
-    if (place[0])
-        snprintf(region, sizeof region, "; the bucket is in the region %s", place);
+    if (place[0]) snprintf(region, sizeof region, "; the bucket is in region %s", place);
     tarn_status kind = status == 404 || status == 410 ? TARN_ERR_NO_FILE
                        : status == 412                ? TARN_ERR_EXISTS
                                                       : TARN_ERR_IO;
-    const char *meaning = status == 401   ? ": the server wants to know who asks"
+    const char *meaning = status == 401   ? ": credentials are required"
                           : status == 403 ? ": access is denied"
                           : status == 404 ? ": no such object"
-                          : status == 412 ? ": there already"
+                          : status == 412 ? ": the object already exists"
                                           : "";
     return tarn__fail_at(err, kind, http->config.shown, TARN_NO_OFFSET,
-                         "the server answers with status %ld%s%s%s", status, meaning,
+                         "the server responded with status %ld%s%s%s", status, meaning,
                          text, region);
 }
 
@@ -518,7 +522,8 @@ typedef struct exchange {
     tarn__http_reply *reply;
 } exchange;
 
-/* A store that takes long may send spaces meanwhile: what is not kept has moved, too. */
+/* A store that takes long may send spaces meanwhile; bytes that are not kept count as
+ * progress too. */
 static size_t take_reply(char *data, size_t one, size_t len, void *context)
 {
     tarn__http_reply *reply = ((exchange *)context)->reply;
@@ -559,8 +564,9 @@ tarn_status tarn__http_check_absent(tarn__http *http, const char *url, tarn_erro
     TARN_TRY(status);
     switch (http->head.status) {
     case 200:
-        return tarn__fail_at(err, TARN_ERR_EXISTS, http->config.shown, TARN_NO_OFFSET,
-                             "there already; allow overwriting to replace it");
+        return tarn__fail_at(
+            err, TARN_ERR_EXISTS, http->config.shown, TARN_NO_OFFSET,
+            "the object already exists; allow overwriting to replace it");
     case 403:
     case 404:
     case 405:

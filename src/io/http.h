@@ -1,7 +1,7 @@
-/* One HTTP client: requests one after the other over a connection that is kept, driven a
- * step at a time so that the caller decides when bytes flow. The only place, with http.c,
- * that knows libcurl's options. TLS is always verified, and redirects stay within http
- * and https. */
+/* One HTTP client: consecutive requests over a connection that is kept open, advanced in
+ * small steps so that the caller decides when bytes are transferred. Only this module
+ * knows libcurl's options. TLS is always verified, and redirects stay within http and
+ * https. */
 #ifndef TARN_IO_HTTP_H
 #define TARN_IO_HTTP_H
 
@@ -9,18 +9,18 @@
 #include "io/input.h"
 #include "io/output.h"
 
-/* The headers of an answer that anybody asks for; "" or false where they are missing. */
+/* The headers of a response that the library uses; "" or false if missing. */
 typedef struct tarn__http_head {
     long status;
     bool has_length, has_range;
     uint64_t length;
-    uint64_t range_first, range_total; /* UINT64_MAX: not told */
+    uint64_t range_first, range_total; /* UINT64_MAX: unknown */
     char etag[256];
     char modified[64];
-    char region[64]; /* where S3 says the bucket is */
+    char region[64]; /* the region of the bucket, as reported by S3 */
 } tarn__http_head;
 
-/* Takes in one line; a status line begins anew, as after a redirect. */
+/* Parses one header line; a status line resets everything, as after a redirect. */
 void tarn__http_head_line(tarn__http_head *head, const char *line, size_t len);
 
 typedef struct tarn__http_request {
@@ -28,20 +28,20 @@ typedef struct tarn__http_request {
     const char *url;
     const char *const *headers; /* "Name: value", ends with NULL; or NULL */
     const void *body;           /* PUT and POST */
-    uint64_t body_size;         /* UINT64_MAX: known when it ends */
-    const char *digest;         /* SHA-256 of the body in hex, where it is signed */
+    uint64_t body_size;         /* UINT64_MAX: known only at the end */
+    const char *digest;         /* SHA-256 of the body in hex, for signed requests */
 } tarn__http_request;
 
 typedef struct tarn__http tarn__http;
 
-/* Adds headers that prove who asks. */
+/* Adds headers that authenticate the request. */
 typedef tarn_status tarn__http_sign(void *signer, const tarn__http_request *request,
                                     tarn__http *http, tarn_error *err);
 
 typedef struct tarn__http_config {
-    const char *shown; /* for messages; outlives the client */
+    const char *shown; /* for messages; must outlive the client */
     unsigned connect_seconds, stall_seconds, retries;
-    bool follow; /* redirects */
+    bool follow; /* follow redirects */
     tarn__http_sign *sign;
     void *signer;
 } tarn__http_config;
@@ -53,16 +53,17 @@ struct tarn__http {
     CURL *easy;
     struct curl_slist *headers;
     tarn__http_head head;
-    bool running;   /* a request is on its way */
-    bool connected; /* it has reached the server */
+    bool running;   /* a request is in progress */
+    bool connected; /* the request has reached the server */
     bool stalled;
     CURLcode result;
-    uint64_t moved;     /* counts everything that came or went */
-    bool began_inside;  /* all addresses tried before a redirect are of this machine */
-    bool redirected;    /* the addresses that come now are the server's choice */
-    bool kept_out;      /* one was refused */
-    const char *body;   /* of the request; what is left to send */
-    uint64_t body_size; /* all of it */
+    uint64_t moved;     /* counts all bytes received or sent */
+    bool began_inside;  /* all addresses tried before a redirect are local to this
+                           machine */
+    bool redirected;    /* further addresses are chosen by the server */
+    bool kept_out;      /* an address was refused */
+    const char *body;   /* of the request; the part that is left to send */
+    uint64_t body_size; /* size of the whole body */
     uint64_t body_sent;
     char error[CURL_ERROR_SIZE];
 };
@@ -72,42 +73,42 @@ TARN_CHECKED tarn_status tarn__http_init(tarn__http *http,
                                          tarn_error *err);
 void tarn__http_reset(tarn__http *http);
 
-/* Who gets the body of the answer, and who gives that of the request (NULL: it is in the
- * request). As libcurl's callbacks; both may pause. */
+/* Callbacks for the body of the response (take) and of the request (give; NULL: the body
+ * is in the request). They have the types of libcurl's callbacks, and both may pause. */
 typedef struct tarn__http_flow {
     curl_write_callback take;
     curl_read_callback give;
     void *context;
 } tarn__http_flow;
 
-/* Adds "Name: value" to the request that is being made. */
+/* Adds "Name: value" to the request that is being prepared. */
 TARN_CHECKED tarn_status tarn__http_add_header(tarn__http *http, const char *line,
                                                tarn_error *err);
 
-/* Sends a request; what happens next happens in pump. */
+/* Sends a request; tarn__http_pump does the rest. */
 TARN_CHECKED tarn_status tarn__http_begin(tarn__http *http,
                                           const tarn__http_request *request,
                                           const tarn__http_flow *flow, tarn_error *err);
 
-/* Goes on until something has moved, the request is over (running is false), or nothing
- * has moved for as long as the configuration says (over too, and stalled). */
+/* Runs until data was transferred, the request is over (running is false), or nothing was
+ * transferred for the configured time (then it is over too, and stalled is set). */
 void tarn__http_pump(tarn__http *http);
 
-/* Whether what went wrong may go right the next time. */
+/* Whether a retry may succeed. */
 bool tarn__http_may_retry(const tarn__http *http);
 
-/* Sleeps a little longer before each attempt; attempts are counted from 1. */
+/* Sleeps longer before each attempt; attempts are counted from 1. */
 void tarn__http_back_off(unsigned attempt);
 
-/* The failure of a request that got no answer, or not all of it. */
+/* The failure of a request that got no response, or only a part of it. */
 tarn_status tarn__http_fail(const tarn__http *http, tarn_error *err);
 
-/* The failure of a request that was granted before all of its body was taken: a server
- * that closes the connection with it ends the request, and libcurl finds nothing wrong.
- */
+/* The failure of a request that the server accepted before it had read the whole body: if
+ * the server then closes the connection, the request ends and libcurl reports no
+ * error. */
 tarn_status tarn__http_fail_early(const tarn__http *http, tarn_error *err);
 
-/* The failure that an answer's status is. body is what the answer says about it. */
+/* The failure that the status of a response means. body is the body of the response. */
 tarn_status tarn__http_fail_status(const tarn__http *http, const char *body, size_t len,
                                    tarn_error *err);
 
@@ -116,25 +117,26 @@ tarn_status tarn__http_fail_status(const tarn__http *http, const char *body, siz
 enum { TARN__HTTP_REPLY_MAX = 64 << 10 };
 
 typedef struct tarn__http_reply {
-    char body[TARN__HTTP_REPLY_MAX]; /* NUL-terminated, cut to fit */
+    char body[TARN__HTTP_REPLY_MAX]; /* NUL-terminated, truncated if too long */
     size_t size;
 } tarn__http_reply;
 
-/* Sends a request whose body is in memory, again where that may help, until it has an
- * answer. http->head and reply hold it, whatever its status. */
+/* Sends a request whose body is in memory, with retries, until there is a response.
+ * http->head and reply hold the response, whatever its status. */
 TARN_CHECKED tarn_status tarn__http_exchange(tarn__http *http,
                                              const tarn__http_request *request,
                                              tarn__http_reply *reply, tarn_error *err);
 
-/* What overwrite=false needs to know: TARN_ERR_EXISTS if there is something at url. A
- * server that will not say is believed to have nothing; the condition that goes with the
- * write is then all there is. */
+/* The check for overwrite=false: TARN_ERR_EXISTS if url exists. If a server does not
+ * answer the question, the object is assumed not to exist; then only the condition sent
+ * with the write protects it. */
 TARN_CHECKED tarn_status tarn__http_check_absent(tarn__http *http, const char *url,
                                                  tarn_error *err);
 
 /* --- Resources as sources --------------------------------------------------------- */
 
-/* The object at url, read with resumption. The input frees signer with free(). */
+/* Opens the object at url for reading, with resumption. The input releases signer with
+ * free(). */
 TARN_CHECKED tarn_status tarn__http_read(const char *url, const tarn__http_config *config,
                                          tarn__input **out, tarn_error *err);
 

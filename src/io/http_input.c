@@ -1,5 +1,5 @@
-/* Reading over HTTP. A connection that is lost is made again with a request for the rest,
- * and what comes then is used only if it is the rest of the same object. */
+/* Reading over HTTP. If the connection is lost, a new request asks for the rest, and the
+ * response is used only if it is the rest of the same object. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,12 +9,12 @@
 
 enum { BUFFER = 1 << 20, REPLY = 2048 };
 
-/* Attempts are counted anew after so many bytes have come. */
+/* The count of attempts restarts after this many bytes. */
 #define RENEWED_AFTER (UINT64_C(64) << 20)
 
 typedef enum verdict {
-    PENDING,  /* no answer yet */
-    ACCEPTED, /* its body is what we want */
+    PENDING,  /* no response yet */
+    ACCEPTED, /* the body is what we asked for */
     REFUSED   /* it is not; see failure */
 } verdict;
 
@@ -23,18 +23,18 @@ typedef struct http_input {
     tarn__http http;
     char *url, *shown;
     char *buffer;
-    size_t at, end;    /* what has come and is not taken */
+    size_t at, end;    /* received and not yet consumed */
     bool paused;       /* the buffer was full */
-    uint64_t position; /* how much of the object has come */
-    uint64_t skip;     /* of an answer that begins at the beginning */
+    uint64_t position; /* number of bytes of the object received */
+    uint64_t skip;     /* bytes to skip in a response that starts at the beginning */
     verdict verdict;
-    tarn_status failure; /* why it was refused; TARN_OK: its status says */
-    bool known;          /* what follows is filled in */
-    uint64_t total;      /* UINT64_MAX: not told */
+    tarn_status failure; /* why it was refused; TARN_OK: see its status */
+    bool known;          /* the following members are set */
+    uint64_t total;      /* UINT64_MAX: unknown */
     char etag[256], modified[64];
-    unsigned attempt;    /* since bytes came */
-    uint64_t renewed_at; /* position */
-    char reply[REPLY];   /* of an answer that was refused */
+    unsigned attempt;    /* since bytes were received */
+    uint64_t renewed_at; /* a position */
+    char reply[REPLY];   /* the body of a refused response */
     size_t reply_size;
     bool complete;
 } http_input;
@@ -71,7 +71,7 @@ static verdict refuse_changed(http_input *h)
     return REFUSED;
 }
 
-static verdict judge(http_input *h)
+static verdict judge_response(http_input *h)
 {
     const tarn__http_head *head = &h->http.head;
     h->failure = TARN_OK;
@@ -80,7 +80,8 @@ static verdict judge(http_input *h)
         note_identity(h, head);
         return ACCEPTED;
     }
-    if (head->status == 200) { /* ranges are not known there, or the object is new */
+    if (head->status == 200) { /* the server does not support ranges, or the object has
+                                  changed */
         uint64_t total = head->has_length ? head->length : UINT64_MAX;
         if (!is_same(h, head, total)) return refuse_changed(h);
         h->skip = h->position;
@@ -103,7 +104,7 @@ static size_t take_refused(http_input *h, const char *data, size_t len)
     size_t n = len < room ? len : room;
     memcpy(h->reply + h->reply_size, data, n);
     h->reply_size += n;
-    return n; /* less than len breaks the transfer off */
+    return n; /* returning less than len aborts the transfer */
 }
 
 static size_t on_body(char *data, size_t one, size_t len, void *context)
@@ -111,7 +112,7 @@ static size_t on_body(char *data, size_t one, size_t len, void *context)
     http_input *h = context;
     size_t all = len;
     h->http.moved++;
-    if (h->verdict == PENDING) h->verdict = judge(h);
+    if (h->verdict == PENDING) h->verdict = judge_response(h);
     if (h->verdict == REFUSED) return take_refused(h, data, len);
     if (h->skip) {
         size_t n = h->skip < len ? (size_t)h->skip : len;
@@ -134,7 +135,7 @@ static size_t on_body(char *data, size_t one, size_t len, void *context)
     return all;
 }
 
-static tarn_status begin(http_input *h, tarn_error *err)
+static tarn_status begin_request(http_input *h, tarn_error *err)
 {
     char range[64], condition[300];
     const char *headers[3] = {NULL};
@@ -154,21 +155,22 @@ static tarn_status begin(http_input *h, tarn_error *err)
     return tarn__http_begin(&h->http, &request, &flow, err);
 }
 
-static tarn_status fail(http_input *h, tarn_error *err)
+static tarn_status fail_read(http_input *h, tarn_error *err)
 {
     tarn_status status;
     if (h->verdict == REFUSED && h->failure == TARN_ERR_STALE)
         status = tarn__fail_at(err, TARN_ERR_STALE, h->shown, TARN_NO_OFFSET,
-                               "the object changed while it was read: read it again from "
+                               "the object changed while it was read; read it again from "
                                "the beginning");
     else if (h->verdict == REFUSED)
         status = tarn__http_fail_status(&h->http, h->reply, h->reply_size, err);
     else if (h->http.result == CURLE_OK && h->total == UINT64_MAX)
-        status = tarn__fail_at(err, TARN_ERR_TRUNCATED, h->shown, TARN_NO_OFFSET,
-                               "the server does not tell whether this is the end");
+        status = tarn__fail_at(
+            err, TARN_ERR_TRUNCATED, h->shown, TARN_NO_OFFSET,
+            "the response may be incomplete: the server did not send its length");
     else if (h->http.result == CURLE_OK)
         status = tarn__fail_at(err, TARN_ERR_TRUNCATED, h->shown, TARN_NO_OFFSET,
-                               "the server promised %llu bytes and ended here",
+                               "the response ends here (the server announced %llu bytes)",
                                (unsigned long long)h->total);
     else
         status = tarn__http_fail(&h->http, err);
@@ -176,7 +178,7 @@ static tarn_status fail(http_input *h, tarn_error *err)
     return status;
 }
 
-/* Another attempt, or the failure of the last one. */
+/* Starts another attempt, or returns the failure of the last one. */
 static tarn_status try_again(http_input *h, tarn_error *err)
 {
     bool lost = h->verdict != REFUSED && h->http.result == CURLE_OK;
@@ -185,24 +187,23 @@ static tarn_status try_again(http_input *h, tarn_error *err)
         h->renewed_at = h->position;
     }
     bool may = (lost || tarn__http_may_retry(&h->http)) && h->failure != TARN_ERR_STALE;
-    if (!may || h->attempt >= h->http.config.retries) return fail(h, err);
+    if (!may || h->attempt >= h->http.config.retries) return fail_read(h, err);
     if (!can_resume(h)) {
-        tarn_status status = fail(h, err);
+        tarn_status status = fail_read(h, err);
         if (err) {
             size_t used = strlen(err->message);
-            snprintf(
-                err->message + used, sizeof err->message - used,
-                "; the server names no version of the object, so that reading cannot "
-                "go on where it stopped");
+            snprintf(err->message + used, sizeof err->message - used,
+                     "; reading cannot resume, because the server sends neither a "
+                     "strong ETag nor Last-Modified");
         }
         return status;
     }
     tarn__http_back_off(++h->attempt);
-    return begin(h, err);
+    return begin_request(h, err);
 }
 
-/* Whether an answer that has ended brought the end of the object: a part may be less than
- * was asked for, and a whole one less than has come before. */
+/* Whether a finished response has reached the end of the object: a partial response may
+ * be shorter than requested, and a complete one shorter than what was received before. */
 static bool is_complete(http_input *h)
 {
     if (h->skip) {
@@ -212,8 +213,8 @@ static bool is_complete(http_input *h)
     return h->total == UINT64_MAX ? h->http.head.status == 200 : h->position == h->total;
 }
 
-/* Goes one step: bytes come, or the answer ends well, or another attempt begins. */
-static tarn_status advance(http_input *h, tarn_error *err)
+/* Makes one step: receives bytes, ends the response, or starts another attempt. */
+static tarn_status advance_transfer(http_input *h, tarn_error *err)
 {
     if (h->paused && h->at == h->end) {
         h->paused = false;
@@ -223,7 +224,8 @@ static tarn_status advance(http_input *h, tarn_error *err)
     }
     tarn__http_pump(&h->http);
     if (h->http.running) return TARN_OK;
-    if (h->http.result == CURLE_OK && h->verdict == PENDING) h->verdict = judge(h);
+    if (h->http.result == CURLE_OK && h->verdict == PENDING)
+        h->verdict = judge_response(h);
     if (h->http.result == CURLE_OK && h->verdict == ACCEPTED && is_complete(h)) {
         h->complete = true;
         return TARN_OK;
@@ -237,7 +239,7 @@ static tarn_status http_read(tarn__input *in, void *buf, size_t len, size_t *out
     http_input *h = (http_input *)in;
     if (h->at == h->end) h->at = h->end = 0;
     while (h->at == h->end && !h->complete)
-        TARN_TRY(advance(h, err));
+        TARN_TRY(advance_transfer(h, err));
     size_t held = h->end - h->at;
     *out_got = held < len ? held : len;
     memcpy(buf, h->buffer + h->at, *out_got);
@@ -259,12 +261,12 @@ static void http_close(tarn__input *in)
 
 static const tarn__input_ops ops = {http_read, http_close};
 
-/* Until an answer is there, so that a missing object is told when it is opened. */
+/* Waits for a response, so that a missing object is reported when it is opened. */
 static tarn_status await_answer(http_input *h, tarn_error *err)
 {
-    TARN_TRY(begin(h, err));
+    TARN_TRY(begin_request(h, err));
     while (h->verdict != ACCEPTED && !h->complete)
-        TARN_TRY(advance(h, err));
+        TARN_TRY(advance_transfer(h, err));
     return TARN_OK;
 }
 

@@ -1,6 +1,5 @@
-/* Writing over HTTP, with PUT. What is small is kept and sent in one piece, again if need
- * be; what is larger is sent while it is written, and a connection lost then is an error.
- */
+/* Writing over HTTP, with PUT. Small data is buffered and sent at once, with retries;
+ * larger data is sent while it is written, and then a lost connection is an error. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,18 +14,18 @@ typedef struct http_output {
     tarn__http http;
     char *url, *shown;
     bool overwrite;
-    tarn__buf held;   /* while it is small */
-    bool streaming;   /* it is not */
-    const char *next; /* what curl may take */
+    tarn__buf held;   /* while the data is small */
+    bool streaming;   /* the data is not small */
+    const char *next; /* data for curl to take */
     size_t left;
     bool paused, ended;
-    bool told; /* curl that it has ended */
+    bool body_ended; /* curl was given the end of the data */
     tarn__http_reply reply;
 } http_output;
 
 static const char *const only_new[] = {"If-None-Match: *", NULL};
 
-static size_t give(char *buf, size_t one, size_t size, void *context)
+static size_t give_body(char *buf, size_t one, size_t size, void *context)
 {
     http_output *h = context;
     if (h->left == 0 && !h->ended) {
@@ -37,12 +36,12 @@ static size_t give(char *buf, size_t one, size_t size, void *context)
     memcpy(buf, h->next, n);
     h->next += n;
     h->left -= n;
-    h->told = n == 0;
+    h->body_ended = n == 0;
     h->http.moved++;
     return n;
 }
 
-static size_t take(char *data, size_t one, size_t len, void *context)
+static size_t take_reply(char *data, size_t one, size_t len, void *context)
 {
     http_output *h = context;
     size_t room = sizeof h->reply.body - 1 - h->reply.size;
@@ -61,18 +60,19 @@ static tarn_status check_answer(http_output *h, tarn_error *err)
     return tarn__http_fail_status(&h->http, h->reply.body, h->reply.size, err);
 }
 
-static void resume(http_output *h)
+static void resume_transfer(http_output *h)
 {
     if (!h->paused) return;
     h->paused = false;
     h->http.curl->easy_pause(h->http.easy, CURLPAUSE_CONT);
 }
 
-static tarn_status feed(http_output *h, const char *data, size_t len, tarn_error *err)
+static tarn_status feed_body(http_output *h, const char *data, size_t len,
+                             tarn_error *err)
 {
     h->next = data;
     h->left = len;
-    resume(h);
+    resume_transfer(h);
     while (h->left && h->http.running)
         tarn__http_pump(&h->http);
     if (h->left == 0) return TARN_OK;
@@ -88,10 +88,10 @@ static tarn_status begin_stream(http_output *h, tarn_error *err)
         .headers = h->overwrite ? NULL : only_new,
         .body_size = UINT64_MAX,
     };
-    tarn__http_flow flow = {take, give, h};
+    tarn__http_flow flow = {take_reply, give_body, h};
     h->streaming = true;
     TARN_TRY(tarn__http_begin(&h->http, &request, &flow, err));
-    TARN_TRY(feed(h, h->held.data, h->held.size, err));
+    TARN_TRY(feed_body(h, h->held.data, h->held.size, err));
     tarn__buf_reset(&h->held);
     return TARN_OK;
 }
@@ -103,7 +103,7 @@ static tarn_status http_write(tarn__output *out, const void *data, size_t len,
     if (!h->streaming && len <= SMALL - h->held.size)
         return tarn__buf_add(&h->held, data, len, err);
     if (!h->streaming) TARN_TRY(begin_stream(h, err));
-    return feed(h, data, len, err);
+    return feed_body(h, data, len, err);
 }
 
 static tarn_status send_small(http_output *h, tarn_error *err)
@@ -122,14 +122,14 @@ static tarn_status send_small(http_output *h, tarn_error *err)
 static tarn_status end_stream(http_output *h, tarn_error *err)
 {
     h->ended = true;
-    resume(h);
+    resume_transfer(h);
     while (h->http.running)
         tarn__http_pump(&h->http);
     TARN_TRY(check_answer(h, err));
-    return h->told ? TARN_OK : tarn__http_fail_early(&h->http, err);
+    return h->body_ended ? TARN_OK : tarn__http_fail_early(&h->http, err);
 }
 
-/* A transfer that is broken off in the middle is for the server to throw away. */
+/* The server has to discard a transfer that is aborted in the middle. */
 static void http_abandon(tarn__output *out)
 {
     http_output *h = (http_output *)out;

@@ -1,5 +1,5 @@
-/* What every source is underneath: raw bytes that come in order, and an end that is only
- * told when the data are known to be complete. Knows nothing of filters.
+/* The base of every source: raw bytes in order, and an end that is reported only when the
+ * data is known to be complete. Knows nothing about filters.
  *
  * An implementation puts a tarn__input first in its own struct. */
 #ifndef TARN_IO_INPUT_H
@@ -10,7 +10,8 @@
 typedef struct tarn__input tarn__input;
 
 typedef struct tarn__input_ops {
-    /* At least one byte, or none at the end. A loss that could be repaired was. */
+    /* Returns at least one byte, or none at the end. Losses that can be repaired have
+     * been repaired. */
     tarn_status (*read)(tarn__input *in, void *buf, size_t len, size_t *out_got,
                         tarn_error *err);
     void (*close)(tarn__input *in);
@@ -18,11 +19,11 @@ typedef struct tarn__input_ops {
 
 struct tarn__input {
     const tarn__input_ops *ops;
-    char *shown; /* the URL as errors show it, without secrets; freed by the owner */
+    char *shown; /* the URL as shown in errors, without secrets; freed by the owner */
 };
 
-/* Each opens what stands behind one scheme; url is whole, scheme included. The caller
- * fills in shown before the call, and it is for messages only. */
+/* Each function opens the URLs of one scheme; url is complete, with the scheme. The
+ * caller sets shown before the call; it is only for messages. */
 typedef tarn_status tarn__input_open(const char *url, const char *shown,
                                      const tarn_source_options *options,
                                      tarn__input **out, tarn_error *err);

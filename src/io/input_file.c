@@ -45,7 +45,7 @@ static void file_close(tarn__input *in)
 
 static const tarn__input_ops file_ops = {file_read, file_close};
 
-static tarn_status make(int fd, bool owned, tarn__input **out, tarn_error *err)
+static tarn_status make_input(int fd, bool owned, tarn__input **out, tarn_error *err)
 {
     file_input *file = malloc(sizeof *file);
     if (!file) {
@@ -61,7 +61,7 @@ tarn_status tarn__stdin_open(const char *url, const char *shown,
                              const tarn_source_options *options, tarn__input **out,
                              tarn_error *err)
 {
-    return make(STDIN_FILENO, false, out, err);
+    return make_input(STDIN_FILENO, false, out, err);
 }
 
 tarn_status tarn__file_input_open(const char *url, const char *shown,
@@ -76,9 +76,9 @@ tarn_status tarn__file_input_open(const char *url, const char *shown,
         return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, shown, TARN_NO_OFFSET,
                              "is a folder, not a file");
     }
-    /* Advice only. */
+    /* Only advice. */
     (void)posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
-    return make(fd, true, out, err);
+    return make_input(fd, true, out, err);
 }
 
 tarn_status tarn__file_url_open(const char *url, const char *shown,

@@ -1,4 +1,4 @@
-/* Reading manifests line by line. */
+/* Reads manifests line by line. */
 #include "io/manifest.h"
 
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static tarn_status add_cell(reading *r, const char *name, size_t len,
     return TARN_OK;
 }
 
-static tarn_status visit(const reading *r, tarn_error *err)
+static tarn_status visit_row(const reading *r, tarn_error *err)
 {
     return r->visit(r->context, r->m, r->cells, r->n_cells, err);
 }
@@ -41,7 +41,7 @@ typedef struct table {
     reading *r;
     char comma;
     tarn__names columns;
-    tarn__buf text; /* of the line's cells, each ended by a NUL */
+    tarn__buf text; /* of the cells in the line, each NUL-terminated */
     size_t *starts;
     tarn__json *values;
     size_t n, capacity;
@@ -51,7 +51,7 @@ static tarn_status quoted_cell(table *t, tarn_error *err)
 {
     reading *r = t->r;
     for (r->at++;; r->at++) {
-        if (r->at == r->end) return fail(err, "a quoted cell does not end");
+        if (r->at == r->end) return fail(err, "a quoted cell is not closed");
         if (*r->at == '"') {
             if (r->at + 1 == r->end || r->at[1] != '"') break;
             r->at++;
@@ -61,7 +61,7 @@ static tarn_status quoted_cell(table *t, tarn_error *err)
     }
     r->at++;
     if (r->at < r->end && *r->at != t->comma && *r->at != '\n' && *r->at != '\r')
-        return fail(err, "text behind the closing quote of a cell");
+        return fail(err, "text after the closing quote of a cell");
     return TARN_OK;
 }
 
@@ -89,7 +89,7 @@ static tarn_status one_cell(table *t, tarn_error *err)
     return tarn__buf_add(&t->text, "", 1, err);
 }
 
-/* The cells of the next line. An empty line has none. */
+/* Reads the cells of the next line. An empty line has none. */
 static tarn_status next_line(table *t, tarn_error *err)
 {
     reading *r = t->r;
@@ -97,7 +97,7 @@ static tarn_status next_line(table *t, tarn_error *err)
     bool more = r->at < r->end;
     while (more) {
         TARN_TRY(one_cell(t, err));
-        /* A comma at the very end of the text opens one more, empty cell. */
+        /* A comma at the very end of the text starts one more, empty cell. */
         more = r->at < r->end && *r->at++ != '\n';
     }
     if (t->n == 1 && !t->text.data[0]) t->n = 0;
@@ -119,13 +119,15 @@ static tarn_status take_columns(table *t, tarn_error *err)
     t->values = calloc(t->n + 1, sizeof *t->values);
     if (!t->values) return tarn__fail_memory(err);
     t->r->m->is_header = true;
-    return visit(t->r, err);
+    return visit_row(t->r, err);
 }
 
 static tarn_status take_row(table *t, tarn_error *err)
 {
     if (t->n != t->columns.count)
-        return fail(err, "it has not as many cells as the first line has columns");
+        return fail(
+            err,
+            "the number of cells differs from the number of columns in the first line");
     t->r->m->is_header = false;
     for (size_t i = 0; i < t->n; i++) {
         const char *text = t->text.data + t->starts[i];
@@ -136,7 +138,7 @@ static tarn_status take_row(table *t, tarn_error *err)
             *text ? TARN__JSON_STRING : TARN__JSON_NULL, (uint32_t)len, {text}};
         t->r->cells[i].value = &t->values[i];
     }
-    return visit(t->r, err);
+    return visit_row(t->r, err);
 }
 
 static tarn_status read_rows(table *t, tarn_error *err)
@@ -161,7 +163,7 @@ static tarn_status read_table(reading *r, char comma, tarn_error *err)
     const char *nul = r->at < r->end ? memchr(r->at, 0, (size_t)(r->end - r->at)) : NULL;
     for (const char *at = r->at; nul && at < nul; at++)
         r->m->line += *at == '\n';
-    if (nul) return fail(err, "a NUL: this is no text");
+    if (nul) return fail(err, "a NUL byte: this is not a text file");
     tarn__names_init(&t.columns);
     tarn__buf_init(&t.text, SIZE_MAX / 2);
     tarn_status status = read_rows(&t, err);
@@ -181,7 +183,7 @@ static tarn_status take_object(reading *r, const tarn__json *object, tarn_error 
     r->n_cells = 0;
     for (uint32_t i = 0; i < object->size; i++, name = tarn__json_next(name + 1))
         TARN_TRY(add_cell(r, name->u.text, name->size, name + 1, err));
-    return visit(r, err);
+    return visit_row(r, err);
 }
 
 static bool is_blank(const char *line, size_t len)
@@ -212,7 +214,7 @@ static tarn_status read_lines(reading *r, tarn_error *err)
     return TARN_OK;
 }
 
-/* --- Either ------------------------------------------------------------------------ */
+/* --- All formats ------------------------------------------------------------------- */
 
 bool tarn__is_manifest(const char *path)
 {
@@ -237,7 +239,7 @@ tarn_status tarn__manifest_each(tarn__manifest *m, tarn__manifest_visit take,
     reading r = {.m = m, .visit = take, .context = context};
     r.at = (const char *)m->contents.data;
     r.end = r.at + m->contents.size;
-    /* Some programs begin a file with a byte order mark. */
+    /* Some programs write a byte order mark at the beginning of a file. */
     if (r.end - r.at >= 3 && memcmp(r.at, "\xef\xbb\xbf", 3) == 0) r.at += 3;
     bool is_csv = tarn__ends_with(m->path, ".csv"),
          is_tsv = tarn__ends_with(m->path, ".tsv");
@@ -253,9 +255,9 @@ tarn_status tarn__manifest_path(const tarn__manifest *m, const char *path, size_
 {
     const char *slash = strrchr(m->path, '/');
     size_t folder = slash && path[0] != '/' ? (size_t)(slash - m->path) + 1 : 0;
-    if (memchr(path, 0, len)) return fail(err, "a NUL in a path");
+    if (memchr(path, 0, len)) return fail(err, "a path contains a NUL");
     if (!len || path[len - 1] == '/')
-        return fail(err, "the path of a file is empty or ends with a slash");
+        return fail(err, "a file path is empty or ends with a slash");
     out->size = 0;
     if (folder) TARN_TRY(tarn__buf_add(out, m->path, folder, err));
     TARN_TRY(tarn__buf_add(out, path, len, err));

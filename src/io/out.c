@@ -1,4 +1,4 @@
-/* Buffered output, past the page cache where that is faster. */
+/* Buffered output that bypasses the page cache if that is faster. */
 #include "io/out.h"
 
 #include <errno.h>
@@ -13,11 +13,11 @@
 #include "io/flusher.h"
 
 enum {
-    ALIGN = 4096, /* of direct writes: position, length and memory */
+    ALIGN = 4096, /* alignment of direct writes: offset, length and memory */
     FLUSH = TARN__OUT_FLUSH,
     CAPACITY = FLUSH + TARN__OUT_ROOM,
 };
-/* Space is taken in steps as large as the file is already, within these bounds. */
+/* Space is allocated in steps as large as the file already is, within these bounds. */
 static const uint64_t LEAST_AHEAD = 64u << 20, MOST_AHEAD = 1u << 30;
 
 static tarn_status take_buffer(tarn__out *out, tarn_error *err)
@@ -26,7 +26,7 @@ static tarn_status take_buffer(tarn__out *out, tarn_error *err)
     return out->buffer ? TARN_OK : tarn__fail_memory(err);
 }
 
-static void begin(tarn__out *out)
+static void begin_output(tarn__out *out)
 {
     *out = (tarn__out){.buffer = out->buffer,
                        .other = out->other,
@@ -44,7 +44,7 @@ static bool set_direct(int fd, bool on)
 tarn_status tarn__out_file(tarn__out *out, const char *path,
                            const tarn_sink_options *options, bool swept, tarn_error *err)
 {
-    begin(out);
+    begin_output(out);
     TARN_TRY(take_buffer(out, err));
     TARN_TRY(
         (swept ? tarn__publish_begin_swept : tarn__publish_begin)(&out->file, path, err));
@@ -56,15 +56,15 @@ tarn_status tarn__out_file(tarn__out *out, const char *path,
 
 tarn_status tarn__out_sink(tarn__out *out, tarn_sink *sink, tarn_error *err)
 {
-    begin(out);
+    begin_output(out);
     out->sink = sink;
     tarn_status status = take_buffer(out, err);
     if (status != TARN_OK) tarn__out_abandon(out);
     return status;
 }
 
-/* Takes space for what is about to be written and some more. Only the lack of space for
- * the former is an error, and the write will tell it. */
+/* Allocates space for the next write and some more. Only a lack of space for that write
+ * is an error, and the write itself will report it. */
 static void allocate_ahead(tarn__out *out, uint64_t end)
 {
     if (out->no_space_ahead || end <= out->allocated) return;
@@ -80,7 +80,7 @@ static void allocate_ahead(tarn__out *out, uint64_t end)
     out->allocated = to;
 }
 
-/* Some file systems take the flag and refuse the write. */
+/* Some file systems accept O_DIRECT and then refuse the write. */
 static bool give_up_direct(tarn__out *out, const tarn_error *why)
 {
     if (!out->direct || why->sys_errno != EINVAL) return false;
@@ -100,7 +100,7 @@ static tarn_status write_file(tarn__out *out, const void *data, size_t len, uint
 }
 
 /* Waits for the thread. */
-static tarn_status settle(tarn__out *out, tarn_error *err)
+static tarn_status wait_for_thread(tarn__out *out, tarn_error *err)
 {
     tarn_error why;
     if (!out->writing) return TARN_OK;
@@ -131,7 +131,7 @@ static void swap_buffers(tarn__out *out)
 static tarn_status flush_file(tarn__out *out, tarn_error *err)
 {
     allocate_ahead(out, out->flushed + FLUSH);
-    TARN_TRY(settle(out, err));
+    TARN_TRY(wait_for_thread(out, err));
     size_t rest = out->used - FLUSH;
     if (take_thread(out)) {
         swap_buffers(out);
@@ -158,7 +158,7 @@ static tarn_status flush_sink(tarn__out *out, size_t len, tarn_error *err)
 }
 
 /* Writes what is full. */
-static tarn_status flush(tarn__out *out, tarn_error *err)
+static tarn_status flush_buffer(tarn__out *out, tarn_error *err)
 {
     while (out->used >= FLUSH)
         TARN_TRY(out->sink ? flush_sink(out, FLUSH, err) : flush_file(out, err));
@@ -168,7 +168,7 @@ static tarn_status flush(tarn__out *out, tarn_error *err)
 tarn_status tarn__out_room(tarn__out *out, size_t len, unsigned char **room,
                            tarn_error *err)
 {
-    if (len > CAPACITY - out->used) TARN_TRY(flush(out, err));
+    if (len > CAPACITY - out->used) TARN_TRY(flush_buffer(out, err));
     *room = out->buffer + out->used;
     return TARN_OK;
 }
@@ -176,7 +176,7 @@ tarn_status tarn__out_room(tarn__out *out, size_t len, unsigned char **room,
 tarn_status tarn__out_space(tarn__out *out, unsigned char **space, size_t *out_len,
                             tarn_error *err)
 {
-    if (out->used == CAPACITY) TARN_TRY(flush(out, err));
+    if (out->used == CAPACITY) TARN_TRY(flush_buffer(out, err));
     *space = out->buffer + out->used;
     *out_len = CAPACITY - out->used;
     return TARN_OK;
@@ -192,7 +192,7 @@ tarn_status tarn__out_write(tarn__out *out, const void *data, size_t len, tarn_e
         out->used += n;
         at += n;
         len -= n;
-        if (out->used == CAPACITY) TARN_TRY(flush(out, err));
+        if (out->used == CAPACITY) TARN_TRY(flush_buffer(out, err));
     }
     return TARN_OK;
 }
@@ -210,7 +210,7 @@ tarn_status tarn__out_zeros(tarn__out *out, size_t len, tarn_error *err)
     return TARN_OK;
 }
 
-/* Reads a block back, past the page cache if it was written so. */
+/* Reads a block back, bypassing the page cache if it was written that way. */
 static tarn_status read_block(tarn__out *out, uint64_t at, tarn_error *err)
 {
     tarn_error why;
@@ -230,11 +230,13 @@ tarn_status tarn__out_rewind(tarn__out *out, uint64_t size, tarn_error *err)
         return TARN_OK;
     }
     if (out->sink)
-        return tarn__fail(err, TARN_ERR_IO,
-                          "what was sent already cannot be taken back; the output is "
-                          "given up");
-    TARN_TRY(settle(out, err));
-    /* The last block that stays, if not whole, is written again with what follows it. */
+        return tarn__fail(
+            err, TARN_ERR_IO,
+            "data that was already sent cannot be taken back; the output is "
+            "abandoned");
+    TARN_TRY(wait_for_thread(out, err));
+    /* If the last block that is kept is not full, it is written again with the bytes
+     * after it. */
     uint64_t from = size & ~(uint64_t)(ALIGN - 1);
     if (size > from) TARN_TRY(read_block(out, from, err));
     out->flushed = from;
@@ -242,10 +244,10 @@ tarn_status tarn__out_rewind(tarn__out *out, uint64_t size, tarn_error *err)
     return TARN_OK;
 }
 
-/* The rest is written as whole blocks, and the file cut to its length. */
+/* Writes the rest as whole blocks, then truncates the file to its length. */
 static tarn_status complete_file(tarn__out *out, tarn_error *err)
 {
-    TARN_TRY(settle(out, err));
+    TARN_TRY(wait_for_thread(out, err));
     uint64_t size = tarn__out_size(out);
     size_t len = (out->used + ALIGN - 1) / ALIGN * ALIGN;
     memset(out->buffer + out->used, 0, len - out->used);
@@ -278,7 +280,7 @@ static tarn_status finish_sink(tarn__out *out, tarn_error *err)
 
 tarn_status tarn__out_finish(tarn__out *out, int64_t *out_mtime_ns, tarn_error *err)
 {
-    tarn_status status = flush(out, err);
+    tarn_status status = flush_buffer(out, err);
     if (status == TARN_OK)
         status = out->sink ? finish_sink(out, err) : finish_file(out, out_mtime_ns, err);
     tarn__out_abandon(out);
@@ -287,10 +289,10 @@ tarn_status tarn__out_finish(tarn__out *out, int64_t *out_mtime_ns, tarn_error *
 
 void tarn__out_abandon(tarn__out *out)
 {
-    (void)!settle(out, NULL);
+    (void)!wait_for_thread(out, NULL);
     if (out->sink) tarn_sink_abandon(out->sink);
     if (out->file.final) tarn__publish_abandon(&out->file);
-    begin(out);
+    begin_output(out);
 }
 
 void tarn__out_reset(tarn__out *out)

@@ -1,5 +1,5 @@
-/* What every sink is underneath: raw bytes go in, and appear under their name at finish
- * or not at all. Knows nothing of filters.
+/* The base of every sink: raw bytes are written, and appear under their name at finish or
+ * not at all. Knows nothing about filters.
  *
  * An implementation puts a tarn__output first in its own struct. */
 #ifndef TARN_IO_OUTPUT_H
@@ -12,17 +12,17 @@ typedef struct tarn__output tarn__output;
 typedef struct tarn__output_ops {
     tarn_status (*write)(tarn__output *out, const void *data, size_t len,
                          tarn_error *err);
-    /* Both free the output. After a failed finish nothing is left. */
+    /* Both free the output. A failed finish leaves nothing. */
     tarn_status (*finish)(tarn__output *out, tarn_error *err);
     void (*abandon)(tarn__output *out);
 } tarn__output_ops;
 
 struct tarn__output {
     const tarn__output_ops *ops;
-    char *shown; /* the URL as errors show it, without secrets; freed by the owner */
+    char *shown; /* the URL as shown in errors, without secrets; freed by the owner */
 };
 
-/* Each opens what stands behind one scheme; url is whole, scheme included. */
+/* Each function opens the URLs of one scheme; url is complete, with the scheme. */
 typedef tarn_status tarn__output_open(const char *url, const char *shown,
                                       const tarn_sink_options *options,
                                       tarn__output **out, tarn_error *err);

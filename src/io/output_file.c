@@ -1,6 +1,6 @@
-/* Local files, which appear whole or not at all, and what is written through: standard
- * output, pipes and devices. All that concerns how a file reaches the disk is behind
- * publish.h. */
+/* Local files, which appear complete or not at all, and unbuffered outputs: standard
+ * output, pipes and devices. publish.h does everything that concerns how a file reaches
+ * the disk. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -73,7 +73,7 @@ static tarn_status through_write(tarn__output *out, const void *data, size_t len
     return status;
 }
 
-/* A late error of a network file system shows in close; standard output stays open. */
+/* A network file system may report an error only at close; standard output stays open. */
 static tarn_status through_finish(tarn__output *out, tarn_error *err)
 {
     through_output *through = (through_output *)out;
@@ -130,7 +130,7 @@ static tarn_status publish_at(const char *path, const tarn_sink_options *options
     return TARN_OK;
 }
 
-/* A rename would replace a device, or the link that leads to the file. */
+/* Devices and links are opened directly: a rename would replace them. */
 tarn_status tarn__file_output_open(const char *url, const char *shown,
                                    const tarn_sink_options *options, tarn__output **out,
                                    tarn_error *err)
@@ -147,7 +147,7 @@ tarn_status tarn__file_output_open(const char *url, const char *shown,
     }
     if (!options->overwrite)
         return tarn__fail_at(err, TARN_ERR_EXISTS, shown, TARN_NO_OFFSET,
-                             "there already; allow overwriting to replace it");
+                             "the file already exists; allow overwriting to replace it");
     char *real = realpath(url, NULL);
     if (!real) return tarn__fail_errno(err, shown, errno, "cannot resolve");
     tarn_status status = publish_at(real, options, out, err);

@@ -1,4 +1,4 @@
-/* pipe: URLs, for both directions. Nothing runs unless the caller allowed it. */
+/* pipe: URLs, for reading and writing. A command runs only if the caller allowed it. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,10 +15,11 @@ static tarn_status check_allowed(bool allowed, const char *url, const char *show
 {
     if (!allowed)
         return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, shown, TARN_NO_OFFSET,
-                             "pipe: runs a shell command, and that was not allowed "
+                             "pipe: URLs run a shell command, which is not allowed "
                              "(allow_pipe)");
     if (!url[strlen("pipe:")])
-        return tarn__fail_at(err, TARN_ERR_USAGE, shown, TARN_NO_OFFSET, "no command");
+        return tarn__fail_at(err, TARN_ERR_USAGE, shown, TARN_NO_OFFSET,
+                             "the pipe: URL has no command");
     return TARN_OK;
 }
 
@@ -78,14 +79,15 @@ typedef struct pipe_output {
     uint64_t at;
 } pipe_output;
 
-/* A command that reads no more has ended, or will soon: how it ended tells more than the
- * broken pipe does. */
-static tarn_status explain(pipe_output *p, int e, tarn_error *err)
+/* A command that no longer reads has ended, or will soon. Its exit status says more than
+ * the broken pipe. */
+static tarn_status explain_end(pipe_output *p, int e, tarn_error *err)
 {
     tarn_status status = TARN_OK;
     if (e == EPIPE) status = tarn__command_wait(&p->command, p->out.shown, err);
     if (status == TARN_OK)
-        status = tarn__fail_errno(err, p->out.shown, e, "the command takes no more data");
+        status = tarn__fail_errno(err, p->out.shown, e,
+                                  "the command does not accept more data");
     if (err) err->offset = p->at;
     return status;
 }
@@ -108,7 +110,7 @@ static tarn_status pipe_write(tarn__output *out, const void *data, size_t len,
         p->at += (uint64_t)n;
     }
     tarn__sigpipe_restore(&guard);
-    return e ? explain(p, e, err) : TARN_OK;
+    return e ? explain_end(p, e, err) : TARN_OK;
 }
 
 static tarn_status pipe_finish(tarn__output *out, tarn_error *err)

@@ -16,7 +16,8 @@
 #include "base/error.h"
 #include "io/file.h"
 
-/* Processes in two containers may have the same number, so chance has a part in it. */
+/* Processes in two containers may have the same process id, so the name has a random
+ * part. */
 static char *temporary_name(const char *path)
 {
     static atomic_uint counter;
@@ -40,7 +41,7 @@ static char *folder_of(const char *path)
                          : strdup(".");
 }
 
-/* Removes a temporary file that nobody has locked. */
+/* Removes a temporary file that is not locked. */
 static void sweep_one(int folder, const char *name)
 {
     int fd = openat(folder, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -49,7 +50,8 @@ static void sweep_one(int folder, const char *name)
     close(fd);
 }
 
-/* "TARGET" in ".TARGET.tmp-...", or 0 bytes if it is no temporary name. */
+/* The length of "TARGET" in ".TARGET.tmp-...", or 0 if the name is not a temporary
+ * one. */
 static size_t target_of(const char *name)
 {
     size_t at = strlen(name);
@@ -77,8 +79,8 @@ static bool is_base(const void *context, const char *target, size_t len)
     return strlen(base) == len && memcmp(base, target, len) == 0;
 }
 
-/* What killed writers of the same target left behind. */
-static void sweep(const char *path)
+/* Removes the files that killed writers of the same target have left. */
+static void sweep_target(const char *path)
 {
     const char *slash = strrchr(path, '/');
     char *folder = folder_of(path);
@@ -95,7 +97,7 @@ tarn_status tarn__sync_folder(const char *path, tarn_error *err)
     if (fd < 0) {
         status = tarn__fail_errno(err, folder, errno, "cannot open the folder");
     } else {
-        /* Some file systems cannot sync a folder and say so with EINVAL. */
+        /* Some file systems cannot sync a folder and return EINVAL. */
         if (fsync(fd) != 0 && errno != EINVAL)
             status = tarn__fail_errno(err, folder, errno, "cannot sync the folder");
         close(fd);
@@ -106,7 +108,7 @@ tarn_status tarn__sync_folder(const char *path, tarn_error *err)
 
 tarn_status tarn__publish_begin(tarn__publish *p, const char *path, tarn_error *err)
 {
-    sweep(path);
+    sweep_target(path);
     return tarn__publish_begin_swept(p, path, err);
 }
 
@@ -118,7 +120,7 @@ bool tarn__lost_name(int fd, const char *path)
     return mine.st_ino != theirs.st_ino || mine.st_dev != theirs.st_dev;
 }
 
-static tarn_status create(tarn__publish *p, tarn_error *err)
+static tarn_status create_temporary(tarn__publish *p, tarn_error *err)
 {
     p->temporary = temporary_name(p->final);
     if (!p->temporary) return tarn__fail_memory(err);
@@ -130,11 +132,12 @@ static tarn_status create(tarn__publish *p, tarn_error *err)
     return status;
 }
 
-/* Before it is locked, a new file looks to others like one that a killed writer left. */
+/* Until it is locked, a new file looks to other writers like one that a killed writer
+ * left. */
 static bool was_swept(const tarn__publish *p)
 {
     if (flock(p->fd, LOCK_EX | LOCK_NB) != 0)
-        /* Where files cannot be locked, none is swept either. */
+        /* If files cannot be locked, none is swept either. */
         return errno == EWOULDBLOCK;
     return tarn__lost_name(p->fd, p->temporary);
 }
@@ -152,10 +155,10 @@ tarn_status tarn__publish_begin_swept(tarn__publish *p, const char *path, tarn_e
 {
     *p = (tarn__publish){.fd = -1};
     p->final = strdup(path);
-    tarn_status status = p->final ? create(p, err) : tarn__fail_memory(err);
+    tarn_status status = p->final ? create_temporary(p, err) : tarn__fail_memory(err);
     while (status == TARN_OK && was_swept(p)) {
         drop_file(p);
-        status = create(p, err);
+        status = create_temporary(p, err);
     }
     if (status != TARN_OK) tarn__publish_abandon(p);
     return status;
@@ -222,11 +225,11 @@ tarn_status tarn__publish_copy(tarn__publish *p, int fd, const char *path,
 
 void tarn__publish_hurry(const tarn__publish *p)
 {
-    /* Advice only: whatever goes wrong shows when the file is synced. */
+    /* Only advice: an error will show when the file is synced. */
     (void)sync_file_range(p->fd, 0, 0, SYNC_FILE_RANGE_WRITE);
 }
 
-/* The descriptor stays open, and with it the lock, until the file has its name. */
+/* The descriptor, and with it the lock, stays open until the file has its name. */
 tarn_status tarn__publish_sync(tarn__publish *p, tarn_error *err)
 {
     if (p->no_sync || p->synced) return TARN_OK;
@@ -237,7 +240,8 @@ tarn_status tarn__publish_sync(tarn__publish *p, tarn_error *err)
     return status;
 }
 
-/* File systems without RENAME_NOREPLACE have hard links, which do not replace either. */
+/* File systems without RENAME_NOREPLACE have hard links, which do not replace files
+ * either. */
 int tarn__rename_new_in(int folder, const char *from, const char *to)
 {
     if (renameat2(folder, from, folder, to, RENAME_NOREPLACE) == 0) return 0;
@@ -274,7 +278,7 @@ tarn_status tarn__publish_finish(tarn__publish *p, tarn_error *err)
     return status;
 }
 
-/* Nothing but a sync keeps changes of names in order when the power fails. */
+/* Only a sync keeps renames in order in a power failure. */
 static tarn_status sync_names(const tarn__publish *p, tarn_error *err)
 {
     return p->no_sync ? TARN_OK : tarn__sync_folder(p->final, err);
@@ -303,7 +307,8 @@ tarn_status tarn__publish_pair(tarn__publish *first, tarn__publish *second,
     if (!folder) return tarn__fail_memory(err);
     int lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     free(folder);
-    /* Where folders cannot be locked, two writers at once are on their own. */
+    /* If folders cannot be locked, two simultaneous writers are not protected from each
+     * other. */
     if (lock >= 0) (void)flock(lock, LOCK_EX);
     tarn_status status = swap_names(first, second, second_path, err);
     if (lock >= 0) close(lock);

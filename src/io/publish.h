@@ -1,7 +1,7 @@
-/* Files that appear whole or not at all: written under a temporary name in the same
- * folder, synced, renamed, and the folder synced. A failed sync fails the file: it is
- * removed, never synced again. A temporary file is locked while its writer lives; those
- * that a killed writer left are removed by the next one with the same target. */
+/* Files that appear complete or not at all: written under a temporary name in the same
+ * folder, synced, renamed, and the folder synced. If a sync fails, the file is removed
+ * and never synced again. A temporary file is locked while its writer lives; temporary
+ * files of killed writers are removed by the next writer of the same target. */
 #ifndef TARN_IO_PUBLISH_H
 #define TARN_IO_PUBLISH_H
 
@@ -12,68 +12,69 @@ typedef struct tarn__publish {
     char *temporary;
     char *final;
     uint64_t written;
-    bool keep_existing; /* set after begin: finish fails if the name is taken */
+    bool keep_existing; /* set after begin: finish fails if the name exists */
     bool no_sync;       /* set after begin: finish does not wait for the disk */
-    bool synced;        /* and need not be again */
+    bool synced;        /* no further sync is needed */
 } tarn__publish;
 
 TARN_CHECKED tarn_status tarn__publish_begin(tarn__publish *p, const char *path,
                                              tarn_error *err);
 
-/* The same by who has swept the folder already: sweeping looks at every name in it. */
+/* The same for callers that have already swept the folder: sweeping reads all names in
+ * it. */
 TARN_CHECKED tarn_status tarn__publish_begin_swept(tarn__publish *p, const char *path,
                                                    tarn_error *err);
 TARN_CHECKED tarn_status tarn__publish_write(tarn__publish *p, const void *data,
                                              size_t len, tarn_error *err);
 
-/* Writes over bytes that were written already. */
+/* Overwrites bytes that were already written. */
 TARN_CHECKED tarn_status tarn__publish_write_at(tarn__publish *p, const void *data,
                                                 size_t len, uint64_t offset,
                                                 tarn_error *err);
 
-/* Appends len bytes at offset of another file, in the kernel where it can. */
+/* Appends len bytes at offset of another file, copied by the kernel if possible. */
 TARN_CHECKED tarn_status tarn__publish_copy(tarn__publish *p, int fd, const char *path,
                                             uint64_t offset, uint64_t len,
                                             tarn_error *err);
 
-/* Lets the disk begin with what was written so far; finish then waits less. */
+/* Starts writing to the disk what was written so far; finish then waits less. */
 void tarn__publish_hurry(const tarn__publish *p);
 
-/* Waits for the disk now, unless no_sync, so that nothing but the name is left to finish.
- * After a failure nothing is left and the handle is closed. */
+/* Waits for the disk now, unless no_sync, so that finish only has to rename. A failure
+ * leaves no file and closes the handle. */
 TARN_CHECKED tarn_status tarn__publish_sync(tarn__publish *p, tarn_error *err);
 
-/* Syncs the file and gives it its name, replacing what had it unless keep_existing. After
- * a failure nothing is left and the handle is closed. */
+/* Syncs the file and renames it, replacing an existing file unless keep_existing. A
+ * failure leaves no file and closes the handle. */
 TARN_CHECKED tarn_status tarn__publish_finish(tarn__publish *p, tarn_error *err);
 
 /* Publishes two files that belong together. Both are on the disk before the first name
- * changes; then the old second goes, the first takes its place, and the new second comes,
- * with the folder locked against others who do the same, and synced behind each of the
- * three. So a reader, or a power failure at any moment, finds a pair that belongs
- * together or the first file alone. second may be NULL: then second_path is only removed.
- */
+ * changes. Then the old second file is removed, the first is renamed, and the new second
+ * is renamed. The folder is locked against other callers of this function meanwhile, and
+ * synced after each of the three steps. So a reader, or a power failure at any moment,
+ * finds a matching pair or the first file alone. second may be NULL: then second_path is
+ * only removed. */
 TARN_CHECKED tarn_status tarn__publish_pair(tarn__publish *first, tarn__publish *second,
                                             const char *second_path, tarn_error *err);
 
-/* Leaves nothing behind. Harmless after finish. */
+/* Removes the temporary file. Harmless after finish. */
 void tarn__publish_abandon(tarn__publish *p);
 
-/* Removes the temporary files in a folder whose target is one of those meant and whose
- * writer is dead. */
+/* Removes the temporary files in a folder for whose target is_target returns true and
+ * whose writer is dead. */
 typedef bool (*tarn__is_target)(const void *context, const char *target, size_t len);
 void tarn__sweep(const char *folder, tarn__is_target is_target, const void *context);
 
-/* Whether the file that fd was opened from by this path is known not to be there any
- * more. */
+/* Whether the file of fd, which was opened by this path, is known to have lost that
+ * name. */
 bool tarn__lost_name(int fd, const char *path);
 
-/* rename that fails with EEXIST if the name is taken. */
+/* Like rename, but fails with EEXIST if the new name exists. */
 int tarn__rename_new(const char *from, const char *to);
-/* The same of names in an open folder. */
+/* The same for names in an open folder. */
 int tarn__rename_new_in(int folder, const char *from, const char *to);
 
-/* Syncs the folder that path is in: the names in it are on the disk then. */
+/* Syncs the folder of path, so that the names in it are on the disk. */
 TARN_CHECKED tarn_status tarn__sync_folder(const char *path, tarn_error *err);
 
 #endif

@@ -1,11 +1,11 @@
-/* The ring's reads land in bounce memory and are copied from there: direct reads need
- * aligned memory, and the places that pieces go to are packed. The memory is in huge
- * pages where the system has them: a read into it is then one piece of memory for the
- * disk and not one for each 4 KB, which virtual disks mind. A child gets no copy of it,
- * so that a read under way during a fork lands where it should.
+/* The ring reads into bounce memory, from which the data is copied: direct reads need
+ * aligned memory, and the destinations of pieces are packed. The bounce memory is in huge
+ * pages if the system has them: a read is then one memory segment for the disk instead of
+ * one for each 4 KB, which slows down virtual disks. A child process gets no copy of this
+ * memory, so that a read in progress during a fork arrives in the parent's memory.
  *
- * Whatever a ring does not bring whole (the end of a file, a file system that refuses
- * direct reads after all) is read again in the plain way, which knows every error. */
+ * Reads that the ring does not complete (the end of a file, a file system that refuses
+ * direct reads after all) are repeated with pread, which reports every error. */
 #include "io/ranges.h"
 
 #include <errno.h>
@@ -24,16 +24,16 @@
 
 #define HUGE_PAGE ((size_t)2 << 20)
 
-/* A read under way: bytes [from, from + want) of the file of some pieces. */
+/* A read in progress: bytes [from, from + want) of the file of some pieces. */
 typedef struct tarn__ranges_slot {
     unsigned char *memory;
     uint64_t from;
-    uint32_t skip; /* bytes in memory before those that are wanted */
+    uint32_t skip; /* bytes in memory before the wanted ones */
     uint32_t want;
-    size_t first, end; /* the pieces that may have a part in it */
+    size_t first, end; /* the pieces that may overlap it */
 } slot;
 
-/* Pieces so close that reading what is between them is cheaper than another read. */
+/* Pieces so close together that reading the gaps is cheaper than more reads. */
 typedef struct run {
     size_t first, end;
     uint64_t from, to; /* bytes of the file */
@@ -44,7 +44,7 @@ typedef struct work {
     const tarn__ranges_piece *pieces;
     size_t count;
     bool direct;
-    run run;     /* that is being started */
+    run run;     /* the run being started */
     uint64_t at; /* how far it is */
     uint32_t free[TARN__RANGES_DEPTH];
     unsigned n_free, depth;
@@ -58,7 +58,7 @@ static uint64_t end_of(const tarn__ranges_piece *p)
     return p->offset + p->head + p->size;
 }
 
-/* The run that begins with piece first. Its pieces are in the order of their offsets. */
+/* The run that begins with piece first. Its pieces are in ascending order of offsets. */
 static run next_run(const tarn__ranges_piece *pieces, size_t count, size_t first)
 {
     run r = {first, first + 1, pieces[first].offset, end_of(&pieces[first])};
@@ -72,8 +72,8 @@ static run next_run(const tarn__ranges_piece *pieces, size_t count, size_t first
     return r;
 }
 
-/* Of one call the system takes no more than it would read ahead: 128 KB where nobody has
- * set it, and drops the rest. */
+/* One call announces at most as much as the system reads ahead (128 KB by default); the
+ * system ignores the rest, so there is one call for each such part. */
 void tarn__ranges_announce(int fd, uint64_t offset, uint64_t size)
 {
     enum { PIECE = 128 << 10 };
@@ -83,8 +83,8 @@ void tarn__ranges_announce(int fd, uint64_t offset, uint64_t size)
     }
 }
 
-/* What the system says about direct reads of a file: 0 if it cannot have them, and what
- * every disk takes if it does not say. */
+/* The alignment of direct reads that the system reports for a file: 0 if direct reads are
+ * impossible, and a value that every disk accepts if the system does not say. */
 static uint32_t direct_align(int fd)
 {
 #ifdef STATX_DIOALIGN
@@ -113,7 +113,7 @@ static void close_ring(tarn__ranges *g)
 {
     bool ours = g->ring && tarn__uring_is_ours(g->ring);
     tarn__uring_free(g->ring);
-    /* In a child something else may be at this address. */
+    /* In a child process something else may be mapped at this address. */
     if (g->bounce && ours) munmap(g->bounce, TARN__RANGES_BOUNCE);
     free(g->slots);
     g->ring = NULL;
@@ -138,7 +138,7 @@ void *tarn__ranges_scratch(tarn__ranges *g, unsigned which, size_t size)
     return g->scratch[which];
 }
 
-/* Puts bytes [at, at + len) of a piece where they belong. */
+/* Copies bytes [at, at + len) of a piece to their destination. */
 static void deliver(const tarn__ranges_piece *p, size_t at, const unsigned char *from,
                     size_t len)
 {
@@ -152,7 +152,7 @@ static void deliver(const tarn__ranges_piece *p, size_t at, const unsigned char 
     if (len) memcpy(p->to + at - p->head, from, len);
 }
 
-/* Reads them in the plain way. */
+/* Reads these bytes with pread. */
 static tarn_status read_plain(const tarn__ranges_piece *p, size_t at, size_t len,
                               tarn_error *err)
 {
@@ -184,9 +184,9 @@ static tarn_status read_in_turn(tarn__ranges *g, tarn__ranges_way way,
     return TARN_OK;
 }
 
-/* --- By ring ----------------------------------------------------------------------- */
+/* --- With a ring ------------------------------------------------------------------- */
 
-/* Aligned as huge pages are. */
+/* Aligned to huge pages. */
 static unsigned char *new_bounce(void)
 {
     size_t size = TARN__RANGES_BOUNCE + HUGE_PAGE;
@@ -209,8 +209,8 @@ static void drop_ring(tarn__ranges *g, int why)
     g->stats.ring_errno = why;
 }
 
-/* A ring and its memory, unless there are; the reason is kept, so that a system which
- * refuses is asked once. */
+/* Creates the ring and its memory unless they exist. The reason of a failure is kept, so
+ * that the system is asked only once. */
 static bool get_ring(tarn__ranges *g)
 {
     if (g->ring && !tarn__uring_is_ours(g->ring)) drop_ring(g, 0);
@@ -225,7 +225,7 @@ static bool get_ring(tarn__ranges *g)
     return e == 0;
 }
 
-/* As many slots as the memory holds of the longest read there will be. */
+/* Divides the memory into as many slots as it holds for the longest read. */
 static void cut_slots(work *w)
 {
     uint64_t longest = 0;
@@ -235,7 +235,8 @@ static void cut_slots(work *w)
         i = r.end;
     }
     if (longest > TARN__RANGES_CHUNK) longest = TARN__RANGES_CHUNK;
-    /* A read is as long as what is wanted and less than an alignment on either side. */
+    /* A read is as long as the wanted bytes plus less than an alignment on either
+     * side. */
     size_t each = (size_t)(longest + 3 * TARN__RANGES_ALIGN - 1) &
                   ~(size_t)(TARN__RANGES_ALIGN - 1);
     size_t fit = TARN__RANGES_BOUNCE / each;
@@ -246,7 +247,7 @@ static void cut_slots(work *w)
     }
 }
 
-/* Whether there is more to start, and then run is what it belongs to. */
+/* Whether there is more to start; if so, run is what it belongs to. */
 static bool has_more(work *w)
 {
     while (w->at == w->run.to) {
@@ -280,7 +281,7 @@ static void start_one(work *w)
     w->at += s->want;
 }
 
-/* Gives a piece its part of a read that brought the first got bytes of it. */
+/* Copies to a piece its part of a read that returned the first got bytes. */
 static tarn_status take_part(const tarn__ranges_piece *p, const slot *s, uint32_t got,
                              tarn_error *err)
 {
@@ -308,7 +309,8 @@ static void finish_one(work *w, uint32_t number, int32_t result)
         if (w->pieces[i].offset >= s->from + s->want) break;
         const tarn__ranges_piece *p = &w->pieces[i];
         if (take_part(p, s, got, NULL) == TARN_OK) continue;
-        /* The whole piece, for an error that is the same in every way. */
+        /* Reads the whole piece again, so that the error is the same in every way of
+         * reading. */
         tarn_status status = read_plain(p, 0, p->head + p->size, &why);
         if (status == TARN_OK) continue;
         w->failed = i;
@@ -317,12 +319,12 @@ static void finish_one(work *w, uint32_t number, int32_t result)
     }
 }
 
-/* Reads under way may still land in the memory, so it is not given back. */
+/* Reads in progress may still write to the memory, so it is not released. */
 static tarn_status fail_ring(work *w, int e)
 {
     w->gather->bounce = NULL;
     drop_ring(w->gather, e);
-    return tarn__fail_errno(w->err, NULL, e, "the ring of reads broke");
+    return tarn__fail_errno(w->err, NULL, e, "io_uring failed");
 }
 
 static tarn_status read_by_ring(work *w)
@@ -335,7 +337,8 @@ static tarn_status read_by_ring(work *w)
             start_one(w);
         unsigned under_way = w->depth - w->n_free;
         if (under_way == 0) break;
-        /* Waiting for several at once saves calls, and leaves enough for the disk. */
+        /* Waiting for several reads at once saves system calls and leaves enough in
+         * progress for the disk. */
         unsigned wait = (under_way + 3) / 4;
         int e = tarn__uring_enter(w->gather->ring, wait);
         if (e && e != EAGAIN && e != EBUSY) return fail_ring(w, e);
@@ -351,14 +354,14 @@ tarn_status tarn__ranges_read(tarn__ranges *g, tarn__ranges_way way,
                               tarn_error *err)
 {
     if (count >= UINT32_MAX)
-        return tarn__fail(err, TARN_ERR_USAGE, "%zu ranges in one call", count);
+        return tarn__fail(err, TARN_ERR_USAGE, "too many ranges in one call: %zu", count);
     for (size_t i = 0; i < count; i++) {
         const tarn__ranges_piece *p = &pieces[i];
         uint64_t size, end;
         if (!tarn__add(p->head, p->size, &size) || !tarn__add(p->offset, size, &end) ||
             end > INT64_MAX)
             return tarn__fail_at(err, TARN_ERR_FORMAT, p->file->path, p->offset,
-                                 "offset is past any file");
+                                 "the offset is larger than any file");
         g->stats.bytes += size;
     }
     bool by_ring = way == TARN__RANGES_RING || way == TARN__RANGES_DIRECT;

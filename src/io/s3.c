@@ -1,4 +1,4 @@
-/* s3:// URLs: from bucket and key to the place that is asked, and reading from there. */
+/* s3:// URLs: from bucket and key to the URL that is requested, and reading from it. */
 #include "io/s3.h"
 
 #include <stdio.h>
@@ -14,26 +14,29 @@ static bool is_bucket_char(char c)
            c == '-' || c == '.' || c == '_';
 }
 
-/* The bucket becomes part of a host name or path, so nothing odd may be in it. */
-static tarn_status split(const char *url, size_t *out_bucket_len, const char **out_bucket,
-                         const char **out_key, tarn_error *err)
+/* The bucket becomes part of a host name or path, so it must not contain unusual
+ * characters. */
+static tarn_status split_url(const char *url, size_t *out_bucket_len,
+                             const char **out_bucket, const char **out_key,
+                             tarn_error *err)
 {
     const char *bucket = url + strlen("s3://");
     size_t n = 0;
     while (is_bucket_char(bucket[n]))
         n++;
     if (n == 0 || n > 255 || bucket[n] != '/' || !bucket[n + 1])
-        return tarn__fail(err, TARN_ERR_USAGE,
-                          "an S3 URL is s3://bucket/key, the bucket's name of letters, "
-                          "digits, dots and hyphens");
+        return tarn__fail(
+            err, TARN_ERR_USAGE,
+            "invalid S3 URL; expected s3://bucket/key with a bucket name of letters, "
+            "digits, dots and hyphens");
     *out_bucket = bucket;
     *out_bucket_len = n;
     *out_key = bucket + n + 1;
     return TARN_OK;
 }
 
-/* Amazon wants the bucket in the host's name; one with dots would not fit the
- * certificate. Everybody else has it in the path. */
+/* Amazon wants the bucket in the host name; a bucket name with dots would not match the
+ * certificate. All other stores get it in the path. */
 static void amazon_host(const tarn__s3_signer *signer, const char *bucket,
                         size_t bucket_len, char *out, size_t size, bool *out_in_path)
 {
@@ -47,20 +50,21 @@ static void amazon_host(const tarn__s3_signer *signer, const char *bucket,
                  signer->region, domain);
 }
 
-/* The Host header as libcurl sends it: the port only where it is not the usual one. */
+/* The Host header as libcurl sends it: the port only if it is not the default. */
 static tarn_status host_of(const char *endpoint, char *out, size_t size, tarn_error *err)
 {
     const char *host = strstr(endpoint, "://");
     bool http = tarn__url_scheme_is(endpoint, "http");
     if (!host || !(http || tarn__url_scheme_is(endpoint, "https")))
         return tarn__fail(err, TARN_ERR_USAGE,
-                          "the S3 endpoint must be http://host or https://host");
+                          "invalid S3 endpoint; expected http://host or https://host");
     host += 3;
     size_t len = strlen(host);
     if (len == 0 || strpbrk(host, "/?#@ \\") || len >= size)
-        return tarn__fail(err, TARN_ERR_USAGE,
-                          "the S3 endpoint must be a host, with a port if need be, and "
-                          "nothing behind");
+        return tarn__fail(
+            err, TARN_ERR_USAGE,
+            "invalid S3 endpoint; expected a host with an optional port and "
+            "nothing after it");
     const char *usual = http ? ":80" : ":443";
     size_t n = strlen(usual);
     if (len > n && strcmp(host + len - n, usual) == 0) len -= n;
@@ -84,15 +88,15 @@ static tarn_status make_url(tarn__buf *out, const char *base, bool in_path,
     return tarn__buf_add(out, "", 1, err);
 }
 
-static tarn_status locate(tarn__s3_object *object, tarn__s3_config *config,
-                          const char *s3_url, tarn_error *err)
+static tarn_status locate_object(tarn__s3_object *object, tarn__s3_config *config,
+                                 const char *s3_url, tarn_error *err)
 {
     const char *bucket, *key;
     size_t bucket_len;
     char amazon[1024];
     bool in_path = true;
     tarn__buf url;
-    TARN_TRY(split(s3_url, &bucket_len, &bucket, &key, err));
+    TARN_TRY(split_url(s3_url, &bucket_len, &bucket, &key, err));
     const char *base = config->endpoint;
     if (!base[0]) {
         amazon_host(&config->signer, bucket, bucket_len, amazon, sizeof amazon, &in_path);
@@ -120,7 +124,7 @@ tarn_status tarn__s3_object_init(tarn__s3_object *object, const char *s3_url,
     tarn__s3_config *config = malloc(sizeof *config);
     if (!config) return tarn__fail_memory(err);
     tarn_status status = tarn__s3_config_load(config, err);
-    if (status == TARN_OK) status = locate(object, config, s3_url, err);
+    if (status == TARN_OK) status = locate_object(object, config, s3_url, err);
     explicit_bzero(config, sizeof *config);
     free(config);
     return status;
@@ -153,7 +157,7 @@ tarn_status tarn__s3_input_open(const char *url, const char *shown,
         .signer = object.signer,
     };
     status = tarn__http_read(object.url, &config, out, err);
-    object.signer = NULL; /* the input has it, or has freed it */
+    object.signer = NULL; /* the input owns it, or has freed it */
     tarn__s3_object_reset(&object);
     return status;
 }

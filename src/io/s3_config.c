@@ -1,6 +1,6 @@
-/* Who asks S3, and where: the environment variables and the two files that other tools
- * use. Nothing found in a file is run, so profiles that name a program are of no use
- * here. */
+/* Credentials, region and endpoint for S3: the environment variables and the two files
+ * that other tools use. Nothing found in a file is executed, so profiles that name a
+ * program do not work here. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,21 +17,22 @@ static const char *variable(const char *name)
     return value && value[0] ? value : NULL;
 }
 
-/* Copies a value, refusing what would not fit or would break out of a header line. */
-static tarn_status take(char *out, size_t size, const char *value, size_t len,
-                        const char *what, tarn_error *err)
+/* Copies a value. Rejects one that does not fit or that could break out of a header
+ * line. */
+static tarn_status take_value(char *out, size_t size, const char *value, size_t len,
+                              const char *what, tarn_error *err)
 {
     if (len >= size) return tarn__fail(err, TARN_ERR_USAGE, "%s is too long", what);
     for (size_t i = 0; i < len; i++)
         if ((unsigned char)value[i] < 0x20 || value[i] == 0x7f)
-            return tarn__fail(err, TARN_ERR_USAGE, "%s has a control character in it",
+            return tarn__fail(err, TARN_ERR_USAGE, "%s contains a control character",
                               what);
     memcpy(out, value, len);
     out[len] = '\0';
     return TARN_OK;
 }
 
-static char *trim(char *text)
+static char *trim_blanks(char *text)
 {
     size_t len = strlen(text);
     while (len && (unsigned char)text[len - 1] <= ' ')
@@ -47,14 +48,14 @@ typedef struct profile {
     char access[256], secret[256], token[8192], region[64], endpoint[1024];
 } profile;
 
-/* "[name]", or "[profile name]" as the second file has it. */
+/* "[name]", or "[profile name]" as in the second file. */
 static bool names_profile(char *line, const char *name)
 {
     char *end = strchr(line, ']');
     if (!end) return false;
     *end = '\0';
-    char *inside = trim(line + 1);
-    if (strncmp(inside, "profile ", 8) == 0) inside = trim(inside + 8);
+    char *inside = trim_blanks(line + 1);
+    if (strncmp(inside, "profile ", 8) == 0) inside = trim_blanks(inside + 8);
     return strcmp(inside, name) == 0;
 }
 
@@ -63,7 +64,7 @@ static tarn_status take_setting(profile *p, char *line, tarn_error *err)
     char *equals = strchr(line, '=');
     if (!equals) return TARN_OK;
     *equals = '\0';
-    const char *key = trim(line), *value = trim(equals + 1);
+    const char *key = trim_blanks(line), *value = trim_blanks(equals + 1);
     const struct {
         const char *key;
         char *out;
@@ -77,8 +78,8 @@ static tarn_status take_setting(profile *p, char *line, tarn_error *err)
     };
     for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
         if (strcmp(key, settings[i].key) == 0 && !settings[i].out[0])
-            return take(settings[i].out, settings[i].size, value, strlen(value), key,
-                        err);
+            return take_value(settings[i].out, settings[i].size, value, strlen(value),
+                              key, err);
     return TARN_OK;
 }
 
@@ -132,11 +133,11 @@ static tarn_status read_profile(profile *p, tarn_error *err)
     TARN_TRY(read_file(p, variable("AWS_CONFIG_FILE"), "config", err));
     if (chosen && !p->found)
         return tarn__fail(err, TARN_ERR_NOT_FOUND,
-                          "no profile has the name that AWS_PROFILE gives");
+                          "the profile named by AWS_PROFILE does not exist");
     return TARN_OK;
 }
 
-/* Keys from the environment go together: one alone is a mistake. */
+/* The two keys from the environment belong together: one alone is a mistake. */
 static tarn_status choose_keys(tarn__s3_signer *signer, const profile *p, tarn_error *err)
 {
     const char *access = variable("AWS_ACCESS_KEY_ID");
@@ -144,8 +145,8 @@ static tarn_status choose_keys(tarn__s3_signer *signer, const profile *p, tarn_e
     const char *token = variable("AWS_SESSION_TOKEN");
     if (!access != !secret)
         return tarn__fail(err, TARN_ERR_USAGE,
-                          "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY go together, and "
-                          "only one is set");
+                          "only one of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY "
+                          "is set; set both or none");
     if (!access) {
         access = p->access;
         secret = p->secret;
@@ -156,13 +157,13 @@ static tarn_status choose_keys(tarn__s3_signer *signer, const profile *p, tarn_e
                           "the profile %s has only one of aws_access_key_id and "
                           "aws_secret_access_key",
                           p->name);
-    TARN_TRY(take(signer->access, sizeof signer->access, access, strlen(access),
-                  "the access key", err));
-    TARN_TRY(take(signer->secret, sizeof signer->secret, secret, strlen(secret),
-                  "the secret key", err));
+    TARN_TRY(take_value(signer->access, sizeof signer->access, access, strlen(access),
+                        "the access key", err));
+    TARN_TRY(take_value(signer->secret, sizeof signer->secret, secret, strlen(secret),
+                        "the secret key", err));
     if (!token) token = "";
-    return take(signer->token, sizeof signer->token, token, strlen(token),
-                "the session token", err);
+    return take_value(signer->token, sizeof signer->token, token, strlen(token),
+                      "the session token", err);
 }
 
 static tarn_status choose_region(tarn__s3_signer *signer, const profile *p,
@@ -174,9 +175,10 @@ static tarn_status choose_region(tarn__s3_signer *signer, const profile *p,
     for (const char *c = region; *c; c++)
         if (!((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') ||
               (*c >= '0' && *c <= '9') || *c == '-' || *c == '_'))
-            return tarn__fail(err, TARN_ERR_USAGE, "the region has an odd name");
-    return take(signer->region, sizeof signer->region, region, strlen(region),
-                "the region", err);
+            return tarn__fail(err, TARN_ERR_USAGE,
+                              "the region name contains an invalid character");
+    return take_value(signer->region, sizeof signer->region, region, strlen(region),
+                      "the region", err);
 }
 
 static tarn_status choose_endpoint(tarn__s3_config *config, const profile *p,
@@ -188,8 +190,8 @@ static tarn_status choose_endpoint(tarn__s3_config *config, const profile *p,
     size_t len = strlen(endpoint);
     while (len && endpoint[len - 1] == '/')
         len--;
-    return take(config->endpoint, sizeof config->endpoint, endpoint, len, "the endpoint",
-                err);
+    return take_value(config->endpoint, sizeof config->endpoint, endpoint, len,
+                      "the endpoint", err);
 }
 
 tarn_status tarn__s3_config_load(tarn__s3_config *config, tarn_error *err)

@@ -1,5 +1,6 @@
-/* Writing to S3: what fits one part is one PUT, anything larger a multipart upload that
- * is completed at finish and aborted otherwise. One part at a time is in memory. */
+/* Writing to S3: data that fits in one part is one PUT, anything larger a multipart
+ * upload, which is completed at finish and otherwise aborted. One part at a time is in
+ * memory. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,9 +9,9 @@
 #include "io/s3.h"
 #include "io/url.h"
 
-/* An upload has at most 10,000 parts. Doubling the size of a part every thousand reaches
- * the largest object there can be (5 TiB) and keeps parts small for all that are not
- * large: 8 MiB up to 8 GB, 64 MiB up to 120 GB. */
+/* An upload has at most 10,000 parts. Doubling the size of a part after every thousand
+ * parts reaches the largest possible object (5 TiB) and keeps parts small for smaller
+ * objects: 8 MiB up to 8 GB, 64 MiB up to 120 GB. */
 enum { FIRST_PART = 8 << 20, PARTS_OF_A_SIZE = 1000, MAX_PARTS = 10000 };
 
 typedef struct s3_output {
@@ -21,17 +22,17 @@ typedef struct s3_output {
     bool overwrite;
     char *part;
     size_t used, capacity;
-    unsigned parts;  /* that were sent */
-    char *upload;    /* the upload's id, as a query has it */
+    unsigned parts;  /* number of parts sent */
+    char *upload;    /* the upload's id, as it appears in a query */
     tarn__buf etags; /* of the parts, as XML */
     tarn__http_reply reply;
 } s3_output;
 
 static const char *const only_new[] = {"If-None-Match: *", NULL};
 
-static tarn_status request(s3_output *s, const char *method, const char *query,
-                           const char *const *headers, const void *body, size_t len,
-                           tarn_error *err)
+static tarn_status send_request(s3_output *s, const char *method, const char *query,
+                                const char *const *headers, const void *body, size_t len,
+                                tarn_error *err)
 {
     char digest[TARN__SHA256_HEX];
     size_t size = strlen(s->object.url) + strlen(query) + 2;
@@ -55,32 +56,33 @@ static tarn_status request(s3_output *s, const char *method, const char *query,
     return tarn__http_fail_status(&s->http, s->reply.body, s->reply.size, err);
 }
 
-/* A write that must not replace anything. A store that does not know the condition says
- * so, and is asked without it; the look at the beginning is then all there is. */
+/* A write that must not replace anything. If a store does not support the condition, it
+ * says so, and the request is repeated without it; then the check at the beginning is the
+ * only protection. */
 static tarn_status request_new(s3_output *s, const char *method, const char *query,
                                const void *body, size_t len, tarn_error *err)
 {
     const char *const *headers = s->overwrite ? NULL : only_new;
-    tarn_status status = request(s, method, query, headers, body, len, err);
+    tarn_status status = send_request(s, method, query, headers, body, len, err);
     if (status != TARN_OK && headers && s->http.head.status == 501)
-        status = request(s, method, query, NULL, body, len, err);
+        status = send_request(s, method, query, NULL, body, len, err);
     return status;
 }
 
 static tarn_status fail_odd(s3_output *s, const char *what, tarn_error *err)
 {
     return tarn__fail_at(err, TARN_ERR_IO, s->shown, TARN_NO_OFFSET,
-                         "the store's answer has no %s", what);
+                         "the response of the store has no %s", what);
 }
 
 static tarn_status begin_upload(s3_output *s, tarn_error *err)
 {
-    TARN_TRY(request(s, "POST", "uploads=", NULL, "", 0, err));
+    TARN_TRY(send_request(s, "POST", "uploads=", NULL, "", 0, err));
     const char *from = strstr(s->reply.body, "<UploadId>");
     const char *to = from ? strstr(from, "</UploadId>") : NULL;
     if (!to) return fail_odd(s, "upload id", err);
     from += strlen("<UploadId>");
-    /* An id goes back as it came; one that XML had to protect is none we could send. */
+    /* The id is sent back unchanged; an id with XML escapes is rejected. */
     if (to == from || memchr(from, '&', (size_t)(to - from)))
         return fail_odd(s, "usable upload id", err);
     tarn__buf query;
@@ -133,7 +135,7 @@ static tarn_status send_part(s3_output *s, tarn_error *err)
     if (!query) return tarn__fail_memory(err);
     s->parts++;
     snprintf(query, size, "partNumber=%u&%s", s->parts, s->upload);
-    tarn_status status = request(s, "PUT", query, NULL, s->part, s->used, err);
+    tarn_status status = send_request(s, "PUT", query, NULL, s->part, s->used, err);
     free(query);
     TARN_TRY(status);
     TARN_TRY(note_etag(s, err));
@@ -156,8 +158,8 @@ static tarn_status s3_write(tarn__output *out, const void *data, size_t len,
     return TARN_OK;
 }
 
-/* The store may say yes first and find out later that it cannot. */
-static tarn_status complete(s3_output *s, tarn_error *err)
+/* The store may respond with success first and report a failure in the body later. */
+static tarn_status complete_upload(s3_output *s, tarn_error *err)
 {
     static const char head[] = "<CompleteMultipartUpload>";
     static const char tail[] = "</CompleteMultipartUpload>";
@@ -179,12 +181,14 @@ static tarn_status complete(s3_output *s, tarn_error *err)
     return TARN_OK;
 }
 
-/* Parts of an upload that nobody aborts are kept, and paid for, until someone does. */
+/* Parts of an upload that is not aborted are stored, and billed, until it is aborted. */
 static void s3_abandon(tarn__output *out)
 {
     s3_output *s = (s3_output *)out;
-    if (s->http.config.retries > 1) s->http.config.retries = 1; /* nobody waits for it */
-    if (s->upload) (void)!request(s, "DELETE", s->upload, NULL, "", 0, NULL);
+    if (s->http.config.retries > 1)
+        s->http.config.retries = 1; /* do not wait long
+                                       here */
+    if (s->upload) (void)!send_request(s, "DELETE", s->upload, NULL, "", 0, NULL);
     tarn__http_reset(&s->http);
     tarn__s3_object_reset(&s->object);
     tarn__buf_reset(&s->etags);
@@ -197,16 +201,16 @@ static void s3_abandon(tarn__output *out)
 static tarn_status s3_finish(tarn__output *out, tarn_error *err)
 {
     s3_output *s = (s3_output *)out;
-    tarn_status status =
-        s->upload ? complete(s, err) : request_new(s, "PUT", "", s->part, s->used, err);
+    tarn_status status = s->upload ? complete_upload(s, err)
+                                   : request_new(s, "PUT", "", s->part, s->used, err);
     s3_abandon(out);
     return status;
 }
 
 static const tarn__output_ops ops = {s3_write, s3_finish, s3_abandon};
 
-static tarn_status start(s3_output *s, const char *url, const char *shown,
-                         const tarn_sink_options *options, tarn_error *err)
+static tarn_status start_output(s3_output *s, const char *url, const char *shown,
+                                const tarn_sink_options *options, tarn_error *err)
 {
     s->shown = strdup(shown);
     s->part = malloc(FIRST_PART);
@@ -238,7 +242,7 @@ tarn_status tarn__s3_output_open(const char *url, const char *shown,
     s3_output *s = calloc(1, sizeof *s);
     if (!s) return tarn__fail_memory(err);
     s->out.ops = &ops;
-    tarn_status status = start(s, url, shown, options, err);
+    tarn_status status = start_output(s, url, shown, options, err);
     if (status != TARN_OK) {
         s3_abandon(&s->out);
         return status;

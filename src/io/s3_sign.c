@@ -1,7 +1,7 @@
-/* AWS signature version 4. The URL is already in the form that is signed (s3_object_init
- * made it), so nothing is normalised here. libcurl's own signer would do for plain reads,
- * but the version in Debian 12 leaves the query out of what it signs, and that is where a
- * multipart upload has its part number. */
+/* AWS signature version 4. The URL already has the form that is signed
+ * (tarn__s3_object_init made it), so nothing is normalised here. libcurl's own signer
+ * would be enough for plain reads, but the version in Debian 12 does not sign the query,
+ * which contains the part number of a multipart upload. */
 #include <nettle/hmac.h>
 #include <nettle/sha2.h>
 #include <stdio.h>
@@ -74,7 +74,7 @@ static tarn_status add_text(tarn__buf *buf, const char *text, tarn_error *err)
     return tarn__buf_add(buf, text, strlen(text), err);
 }
 
-/* Method, path, query, headers and the body's digest, a line each. */
+/* Method, path, query, headers and the digest of the body, one line each. */
 static tarn_status canonical(tarn__buf *buf, const tarn__s3_signer *signer,
                              const tarn__http_request *request, const stamp *s,
                              const char *digest, const char *signed_names,
@@ -82,7 +82,7 @@ static tarn_status canonical(tarn__buf *buf, const tarn__s3_signer *signer,
 {
     const char *path = strstr(request->url, "://");
     path = path ? strchr(path + 3, '/') : NULL;
-    if (!path) return tarn__fail(err, TARN_ERR_USAGE, "a URL without a path");
+    if (!path) return tarn__fail(err, TARN_ERR_USAGE, "the URL has no path");
     const char *query = strchr(path, '?');
     TARN_TRY(add_text(buf, request->method, err));
     TARN_TRY(add_text(buf, "\n", err));
@@ -143,7 +143,7 @@ static tarn_status add_authorization(const tarn__s3_signer *signer, const stamp 
                      "AWS4-HMAC-SHA256 Credential=%s/%s, SignedHeaders=%s, Signature=%s",
                      signer->access, s->scope, signed_names, signature);
     if (n < 0 || (size_t)n >= sizeof value)
-        return tarn__fail(err, TARN_ERR_LIMIT, "an access key that is too long");
+        return tarn__fail(err, TARN_ERR_LIMIT, "the access key is too long");
     return add_header(http, "Authorization", value, err);
 }
 

@@ -1,4 +1,4 @@
-/* Keeping SIGPIPE away from the caller. */
+/* Hides SIGPIPE from the caller. */
 #include "io/sigpipe.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
-/* Writing to something that nobody reads any more must be an error, not a signal, and the
- * library may not change what signals do. So SIGPIPE is blocked in the calling thread
- * around the write, and one that the write raised is taken away again. */
+/* Writing to a pipe without a reader must be an error, not a signal, and the library must
+ * not change signal handlers. So SIGPIPE is blocked in the calling thread during the
+ * write, and a SIGPIPE that the write raised is removed afterwards. */
 #ifndef TARN_IO_SIGPIPE_H
 #define TARN_IO_SIGPIPE_H
 

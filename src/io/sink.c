@@ -1,5 +1,5 @@
-/* Sinks: the scheme chooses an output, suffix or option a filter, and this file carries
- * bytes through one into the other. */
+/* Sinks: the scheme selects an output, the suffix or an option selects a filter, and this
+ * file passes bytes through the filter to the output. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,10 +15,10 @@ enum { BUFFER = 256 << 10 };
 
 struct tarn_sink {
     tarn__output *output;
-    const tarn__filter *filter; /* NULL: the bytes as they are */
+    const tarn__filter *filter; /* NULL: the bytes are not encoded */
     void *encoder;
     unsigned char *buffer;
-    tarn_status failed; /* a sink that failed cannot be finished */
+    tarn_status failed; /* a sink that has failed cannot be finished */
     tarn_error error;
 };
 
@@ -44,7 +44,7 @@ static tarn_status choose_filter(tarn_sink *sink, const char *url,
                                  const tarn_sink_options *options, tarn_error *err)
 {
     if ((unsigned)options->filter > TARN_FILTER_ZSTD)
-        return tarn__fail(err, TARN_ERR_USAGE, "no filter has the number %d",
+        return tarn__fail(err, TARN_ERR_USAGE, "unknown filter number %d",
                           (int)options->filter);
     bool by_name =
         options->filter == TARN_FILTER_AUTO && !tarn__url_scheme_is(url, "pipe");
@@ -54,10 +54,11 @@ static tarn_status choose_filter(tarn_sink *sink, const char *url,
     if (!filter) return TARN_OK;
     if (!filter->encode)
         return tarn__fail(err, TARN_ERR_UNSUPPORTED,
-                          "%s is read but not written; use xz, or zstd", filter->name);
+                          "%s can be read but not written; use xz or zstd", filter->name);
     int level = options->level ? options->level : filter->level_default;
     if (level < filter->level_min || level > filter->level_max)
-        return tarn__fail(err, TARN_ERR_USAGE, "%s has the levels %d to %d, not %d",
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "invalid level for %s (expected %d to %d, found %d)",
                           filter->name, filter->level_min, filter->level_max, level);
     sink->buffer = malloc(BUFFER);
     if (!sink->buffer) return tarn__fail_memory(err);
@@ -71,15 +72,15 @@ static tarn_status open_output(tarn_sink *sink, const char *url, char *shown,
     tarn__output_open *open = options->calls ? tarn__calls_output_open : find_scheme(url);
     if (!open)
         return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, shown, TARN_NO_OFFSET,
-                             "this kind of URL cannot be written; known are paths, -, "
+                             "unsupported URL for writing; supported are paths, -, "
                              "file:, http://, https://, s3:// and pipe:");
     TARN_TRY(open(url, shown, options, &sink->output, err));
     sink->output->shown = shown;
     return TARN_OK;
 }
 
-/* Frees all but the output, which finish and abandon take with them. */
-static void drop(tarn_sink *sink)
+/* Frees everything but the output, which finish and abandon free. */
+static void free_sink(tarn_sink *sink)
 {
     if (sink->filter && sink->encoder) sink->filter->encoder_free(sink->encoder);
     free(sink->buffer);
@@ -95,7 +96,7 @@ tarn_status tarn_sink_open(const char *url, const tarn_sink_options *options,
     *out = NULL;
     if (!url[0]) return tarn__fail(err, TARN_ERR_USAGE, "the URL is empty");
     if (strlen(url) > TARN__MAX_URL)
-        return tarn__fail(err, TARN_ERR_LIMIT, "a URL of more than %u bytes",
+        return tarn__fail(err, TARN_ERR_LIMIT, "the URL has more than %u bytes",
                           TARN__MAX_URL);
     tarn_sink *sink = calloc(1, sizeof *sink);
     char *shown = tarn__url_shown(url);
@@ -111,16 +112,17 @@ tarn_status tarn_sink_open(const char *url, const tarn_sink_options *options,
         status = open_output(sink, url, shown, &o, err);
     if (status != TARN_OK) {
         free(shown);
-        drop(sink);
+        free_sink(sink);
         return status;
     }
     *out = sink;
     return TARN_OK;
 }
 
-/* Runs the encoder until it has taken all, and with last has given all. */
-static tarn_status encode(tarn_sink *sink, const void *data, size_t len, bool last,
-                          tarn_error *err)
+/* Runs the encoder until it has consumed all input and, with last, has written all
+ * output. */
+static tarn_status encode_bytes(tarn_sink *sink, const void *data, size_t len, bool last,
+                                tarn_error *err)
 {
     tarn__flow flow = {data, len, NULL, 0};
     bool ended = false;
@@ -135,7 +137,7 @@ static tarn_status encode(tarn_sink *sink, const void *data, size_t len, bool la
     return TARN_OK;
 }
 
-static tarn_status remember(tarn_sink *sink, tarn_status status, tarn_error *err)
+static tarn_status remember_failure(tarn_sink *sink, tarn_status status, tarn_error *err)
 {
     sink->failed = status;
     if (status != TARN_OK && err) *err = sink->error;
@@ -150,9 +152,9 @@ tarn_status tarn_sink_write(tarn_sink *sink, const void *data, size_t len,
     tarn_status status = sink->failed;
     if (status == TARN_OK && len)
         status = sink->filter
-                     ? encode(sink, data, len, false, &sink->error)
+                     ? encode_bytes(sink, data, len, false, &sink->error)
                      : sink->output->ops->write(sink->output, data, len, &sink->error);
-    return remember(sink, status, err);
+    return remember_failure(sink, status, err);
 }
 
 tarn_status tarn_sink_finish(tarn_sink *sink, tarn_error *err)
@@ -160,16 +162,16 @@ tarn_status tarn_sink_finish(tarn_sink *sink, tarn_error *err)
     TARN__NEED(err, "sink", sink);
     tarn_status status = sink->failed;
     if (status == TARN_OK && sink->filter)
-        status = encode(sink, "", 0, true, &sink->error);
+        status = encode_bytes(sink, "", 0, true, &sink->error);
     if (status != TARN_OK) {
-        (void)remember(sink, status, err);
+        (void)remember_failure(sink, status, err);
         tarn_sink_abandon(sink);
         return status;
     }
     char *shown = sink->output->shown;
     status = sink->output->ops->finish(sink->output, err);
     free(shown);
-    drop(sink);
+    free_sink(sink);
     return status;
 }
 
@@ -179,5 +181,5 @@ void tarn_sink_abandon(tarn_sink *sink)
     char *shown = sink->output->shown;
     sink->output->ops->abandon(sink->output);
     free(shown);
-    drop(sink);
+    free_sink(sink);
 }

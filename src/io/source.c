@@ -1,6 +1,6 @@
-/* Sources: the scheme chooses an input, the first bytes choose a filter, and this file
- * carries bytes from one through the other. It knows no scheme and no filter by name
- * outside its table. */
+/* Sources: the scheme selects an input, the first bytes select a filter, and this file
+ * passes bytes from the input through the filter. Schemes and filters are named only in
+ * its table. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@
 
 TARN__DEFINE_INIT(tarn_source_options, TARN_SOURCE_OPTIONS_INIT)
 
-/* Data may expand by any factor up to this size: small files of zeros are no attack. */
+/* Up to this size, data may expand by any factor: small files of zeros are harmless. */
 #define EXPANSION_FREE (UINT64_C(64) << 20)
 
 size_t tarn__source_chunk = 256 << 10;
@@ -22,18 +22,18 @@ struct tarn_source {
     tarn__input *input;
     tarn_source_options options;
     char *url;
-    const tarn__filter *filter; /* NULL: the bytes as they are */
+    const tarn__filter *filter; /* NULL: the bytes are not decoded */
     void *decoder;
-    bool chosen;    /* filter is decided */
-    bool between;   /* a member has ended, and it is not known what follows */
-    bool ended;     /* nothing more comes out */
-    bool raw_ended; /* nothing more comes in */
+    bool chosen;    /* the filter has been selected */
+    bool between;   /* a member has ended; what follows is not known yet */
+    bool ended;     /* there is no more output */
+    bool raw_ended; /* there is no more input */
     unsigned char *buffer;
     size_t capacity;     /* of the buffer */
-    size_t at, end;      /* what is in the buffer and not used yet */
+    size_t at, end;      /* the unused bytes in the buffer */
     uint64_t raw_offset; /* of buffer[at] */
-    uint64_t given;      /* bytes that went out */
-    tarn_status failed;  /* a source that failed stays failed */
+    uint64_t given;      /* bytes returned */
+    tarn_status failed;  /* a source that has failed stays failed */
     tarn_error error;
 };
 
@@ -62,11 +62,11 @@ static tarn_status open_input(tarn_source *source, char *shown, tarn_error *err)
     if (!open)
         return tarn__fail_at(
             err, TARN_ERR_UNSUPPORTED, shown, TARN_NO_OFFSET,
-            "this kind of URL cannot be read; known are paths, -, file:, "
+            "unsupported URL for reading; supported are paths, -, file:, "
             "http://, https://, s3:// and pipe:");
     TARN_TRY(open(source->url, shown, &source->options, &source->input, err));
     TARN__KNOWN(source->input);
-    source->options.calls = NULL; /* the caller's struct may be gone after this */
+    source->options.calls = NULL; /* the caller's struct may be gone after this call */
     source->input->shown = shown;
     return TARN_OK;
 }
@@ -80,11 +80,10 @@ tarn_status tarn_source_open(const char *url, const tarn_source_options *options
     *out = NULL;
     if (!url[0]) return tarn__fail(err, TARN_ERR_USAGE, "the URL is empty");
     if (strlen(url) > TARN__MAX_URL)
-        return tarn__fail(err, TARN_ERR_LIMIT, "a URL of more than %u bytes",
+        return tarn__fail(err, TARN_ERR_LIMIT, "the URL has more than %u bytes",
                           TARN__MAX_URL);
     if ((unsigned)o.filter > TARN_FILTER_ZSTD)
-        return tarn__fail(err, TARN_ERR_USAGE, "no filter has the number %d",
-                          (int)o.filter);
+        return tarn__fail(err, TARN_ERR_USAGE, "unknown filter number %d", (int)o.filter);
     tarn_source *source = calloc(1, sizeof *source);
     if (!source) return tarn__fail_memory(err);
     source->options = o;
@@ -118,8 +117,8 @@ void tarn_source_close(tarn_source *source)
     free(source);
 }
 
-/* Reads until want bytes are in the buffer, or all there are. */
-static tarn_status fill(tarn_source *source, size_t want, tarn_error *err)
+/* Reads until want bytes, or all remaining bytes, are in the buffer. */
+static tarn_status fill_buffer(tarn_source *source, size_t want, tarn_error *err)
 {
     if (source->at == source->end) source->at = source->end = 0;
     if (source->capacity - source->at < want) {
@@ -137,7 +136,7 @@ static tarn_status fill(tarn_source *source, size_t want, tarn_error *err)
     return TARN_OK;
 }
 
-static void use(tarn_source *source, size_t n)
+static void use_bytes(tarn_source *source, size_t n)
 {
     source->at += n;
     source->raw_offset += n;
@@ -149,12 +148,13 @@ static void use(tarn_source *source, size_t n)
 static tarn_status fail_cut(tarn_source *source, const char *name, tarn_error *err)
 {
     tarn_status status = FAIL_HERE(source, err, TARN_ERR_TRUNCATED,
-                                   "the data end inside a %s stream", name);
+                                   "the data ends inside a %s stream", name);
     if (err) err->offset += source->end - source->at;
     return status;
 }
 
-/* Data too short to tell are taken for compressed where two bytes or the name say so. */
+/* Data too short to be recognised counts as compressed if two bytes match or the name
+ * says so. */
 static tarn_status choose_by_magic(tarn_source *source, tarn_error *err)
 {
     size_t size = source->end - source->at;
@@ -168,7 +168,7 @@ static tarn_status choose_by_magic(tarn_source *source, tarn_error *err)
     return TARN_OK;
 }
 
-static tarn_status demand(tarn_source *source, tarn_error *err)
+static tarn_status demand_filter(tarn_source *source, tarn_error *err)
 {
     size_t size = source->end - source->at;
     const tarn__filter *cut, *wanted = tarn__filter_by_id(source->options.filter);
@@ -177,18 +177,18 @@ static tarn_status demand(tarn_source *source, tarn_error *err)
     source->filter = NULL;
     if (wanted->match(source->buffer + source->at, size) == TARN__MATCH_CUT)
         return fail_cut(source, wanted->name, err);
-    return FAIL_HERE(source, err, TARN_ERR_FORMAT, "this is no %s data", wanted->name);
+    return FAIL_HERE(source, err, TARN_ERR_FORMAT, "not %s data", wanted->name);
 }
 
-static tarn_status choose(tarn_source *source, tarn_error *err)
+static tarn_status choose_filter(tarn_source *source, tarn_error *err)
 {
     source->chosen = true;
     if (source->options.filter == TARN_FILTER_NONE) return TARN_OK;
-    TARN_TRY(fill(source, TARN__MAGIC_MAX, err));
+    TARN_TRY(fill_buffer(source, TARN__MAGIC_MAX, err));
     if (source->options.filter == TARN_FILTER_AUTO)
         TARN_TRY(choose_by_magic(source, err));
     else
-        TARN_TRY(demand(source, err));
+        TARN_TRY(demand_filter(source, err));
     if (!source->filter) return TARN_OK;
     return source->filter->decoder_new(&source->decoder, source->options.max_memory, err);
 }
@@ -200,7 +200,7 @@ static tarn_status read_plain(tarn_source *source, unsigned char *buf, size_t le
     if (held) {
         *out_got = held < len ? held : len;
         memcpy(buf, source->buffer + source->at, *out_got);
-        use(source, *out_got);
+        use_bytes(source, *out_got);
         return TARN_OK;
     }
     *out_got = 0;
@@ -214,27 +214,27 @@ static tarn_status read_plain(tarn_source *source, unsigned char *buf, size_t le
 static tarn_status skip_padding(tarn_source *source, tarn_error *err)
 {
     uint64_t zeros = 0;
-    if (source->filter->padding == TARN__PADDING_NONE) return fill(source, 1, err);
+    if (source->filter->padding == TARN__PADDING_NONE) return fill_buffer(source, 1, err);
     for (;;) {
-        TARN_TRY(fill(source, 1, err));
+        TARN_TRY(fill_buffer(source, 1, err));
         if (source->at == source->end || source->buffer[source->at] != 0) break;
-        use(source, 1);
+        use_bytes(source, 1);
         zeros++;
     }
     if (source->filter->padding == TARN__PADDING_FOURS && zeros % 4)
         return FAIL_HERE(source, err, TARN_ERR_FORMAT,
-                         "%llu bytes of padding behind a stream, and only multiples of "
+                         "%llu bytes of padding after a stream; only multiples of "
                          "four are allowed",
                          (unsigned long long)zeros);
     return TARN_OK;
 }
 
-/* What follows a member: nothing, padding, or another one. */
+/* What follows a member: nothing, padding, or another member. */
 static tarn_status next_member(tarn_source *source, tarn_error *err)
 {
     const tarn__filter *filter = source->filter;
     TARN_TRY(skip_padding(source, err));
-    TARN_TRY(fill(source, TARN__MAGIC_MAX, err));
+    TARN_TRY(fill_buffer(source, TARN__MAGIC_MAX, err));
     size_t size = source->end - source->at;
     if (size == 0) {
         source->ended = true;
@@ -243,10 +243,8 @@ static tarn_status next_member(tarn_source *source, tarn_error *err)
     tarn__match match = filter->match(source->buffer + source->at, size);
     if (match == TARN__MATCH_CUT) return fail_cut(source, filter->name, err);
     if (match == TARN__MATCH_NO || filter->one_member)
-        return FAIL_HERE(
-            source, err, TARN_ERR_FORMAT,
-            "what stands behind the end of the %s data does not belong to it",
-            filter->name);
+        return FAIL_HERE(source, err, TARN_ERR_FORMAT,
+                         "unknown data after the end of the %s data", filter->name);
     source->between = false;
     return filter->decode_next(source->decoder, err);
 }
@@ -258,8 +256,8 @@ static tarn_status check_expansion(tarn_source *source, uint64_t made, tarn_erro
     if ((total - EXPANSION_FREE) / factor <= source->raw_offset) return TARN_OK;
     return FAIL_HERE(
         source, err, TARN_ERR_LIMIT,
-        "the data expand by more than max_expansion (%llu); raise it if they "
-        "are to be trusted",
+        "the data expands by more than max_expansion (%llu); raise it if you "
+        "trust the data",
         (unsigned long long)factor);
 }
 
@@ -268,14 +266,14 @@ static tarn_status read_decoded(tarn_source *source, unsigned char *buf, size_t 
 {
     *out_got = 0;
     if (source->between) return next_member(source, err);
-    TARN_TRY(fill(source, 1, err));
+    TARN_TRY(fill_buffer(source, 1, err));
     size_t held = source->end - source->at;
     tarn__flow flow = {source->buffer + source->at, held, buf, len};
     bool member_ended = false;
     tarn_status status =
         source->filter->decode(source->decoder, &flow, &member_ended, err);
     size_t used = held - flow.in_size, made = len - flow.out_size;
-    use(source, used);
+    use_bytes(source, used);
     if (status != TARN_OK) {
         tarn__error_place(err, source->input->shown, source->raw_offset);
         return status;
@@ -293,9 +291,9 @@ static tarn_status read_some(tarn_source *source, unsigned char *buf, size_t len
                              size_t *out_got, tarn_error *err)
 {
     uint64_t left = source->options.max_size - source->given;
-    if (!source->chosen) TARN_TRY(choose(source, err));
-    /* One byte past the limit is enough to see it; more could show what lies behind it,
-     * and the error would depend on how the data are cut into reads. */
+    if (!source->chosen) TARN_TRY(choose_filter(source, err));
+    /* One byte past the limit is enough to detect it. Reading more could reach damage
+     * after it, and then the error would depend on how the data is split into reads. */
     if (len > left) len = (size_t)left + 1;
     TARN_TRY(source->filter ? read_decoded(source, buf, len, out_got, err)
                             : read_plain(source, buf, len, out_got, err));

@@ -1,4 +1,4 @@
-/* Walking over a tree of folders. */
+/* Walks a tree of folders. */
 #include "io/tree.h"
 
 #include <dirent.h>
@@ -12,7 +12,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 
-/* Folders inside folders; a file system's own limits come first. */
+/* Nested folders; the limits of file systems are usually lower. */
 enum { MAX_DEPTH = 128 };
 
 typedef struct found {
@@ -35,7 +35,8 @@ static bool is_output(const tarn__tree *tree, const struct stat *st)
            st->st_ino == tree->output_ino;
 }
 
-/* The inode number alone costs no system call for entries that are not the output. */
+/* Comparing the inode number first avoids a system call for entries that are not the
+ * output. */
 static bool is_output_entry(const tarn__tree *tree, int dir, const struct dirent *entry)
 {
     struct stat st;
@@ -56,21 +57,22 @@ static unsigned char type_of(int dir, const struct dirent *entry)
 }
 
 /* Why an entry is not visited, or NULL. */
-static const char *refuse(const tarn__tree *tree, int dir, const struct dirent *entry,
-                          unsigned char type)
+static const char *why_skipped(const tarn__tree *tree, int dir,
+                               const struct dirent *entry, unsigned char type)
 {
     struct stat st;
     if (entry->d_name[0] == '.' && !tree->hidden) return "its name begins with a dot";
     if (type == DT_LNK && fstatat(dir, entry->d_name, &st, 0) != 0)
-        return "a link that leads nowhere";
+        return "a broken link";
     if (type == DT_LNK && !S_ISREG(st.st_mode))
-        return "a link to something that is no file";
+        return "a link to something other than a file";
     if (type != DT_REG && type != DT_DIR && type != DT_LNK)
         return "neither a file nor a folder";
     return is_output_entry(tree, dir, entry) ? "the output is written there" : NULL;
 }
 
-static tarn_status join(const char *folder, const char *name, char **out, tarn_error *err)
+static tarn_status join_path(const char *folder, const char *name, char **out,
+                             tarn_error *err)
 {
     return asprintf(out, "%s/%s", folder, name) < 0 ? tarn__fail_memory(err) : TARN_OK;
 }
@@ -80,7 +82,7 @@ static tarn_status add_entry(const tarn__tree *tree, int dir, const struct diren
                              tarn_error *err)
 {
     unsigned char type = type_of(dir, entry);
-    const char *why = refuse(tree, dir, entry, type);
+    const char *why = why_skipped(tree, dir, entry, type);
     char *path;
     *out_taken = !why;
     if (!why) {
@@ -88,7 +90,7 @@ static tarn_status add_entry(const tarn__tree *tree, int dir, const struct diren
         return out->name ? TARN_OK : tarn__fail_memory(err);
     }
     if (!tree->skipped) return TARN_OK;
-    TARN_TRY(join(folder, entry->d_name, &path, err));
+    TARN_TRY(join_path(folder, entry->d_name, &path, err));
     tree->skipped(tree->context, path, why);
     free(path);
     return TARN_OK;
@@ -121,21 +123,21 @@ static int compare_found(const void *left, const void *right)
     return strcmp(((const found *)left)->name, ((const found *)right)->name);
 }
 
-static tarn_status walk(const tarn__tree *tree, const char *path, size_t inner,
-                        unsigned depth, tarn_error *err)
+static tarn_status walk_folder(const tarn__tree *tree, const char *path, size_t inner,
+                               unsigned depth, tarn_error *err)
 {
     found *list = NULL;
     size_t count = 0;
     if (depth > MAX_DEPTH)
         return tarn__fail_at(err, TARN_ERR_LIMIT, path, TARN_NO_OFFSET,
-                             "more than %d folders inside each other", MAX_DEPTH);
+                             "more than %d nested folders", MAX_DEPTH);
     tarn_status status = list_folder(tree, path, &list, &count, err);
     if (status == TARN_OK && count) qsort(list, count, sizeof *list, compare_found);
     for (size_t i = 0; i < count; i++) {
         char *path_in = NULL;
-        if (status == TARN_OK) status = join(path, list[i].name, &path_in, err);
+        if (status == TARN_OK) status = join_path(path, list[i].name, &path_in, err);
         if (status == TARN_OK)
-            status = list[i].is_folder ? walk(tree, path_in, inner, depth + 1, err)
+            status = list[i].is_folder ? walk_folder(tree, path_in, inner, depth + 1, err)
                                        : tree->file(tree->context, path_in, inner, err);
         free(path_in);
         free(list[i].name);
@@ -150,12 +152,12 @@ tarn_status tarn__tree_walk(const tarn__tree *tree, const char *path, tarn_error
     struct stat st;
     if (stat(path, &st) == 0 && is_output(tree, &st))
         return tarn__fail_at(err, TARN_ERR_USAGE, path, TARN_NO_OFFSET,
-                             "the source is the output as well: choose another output");
+                             "the source is also the output; choose another output");
     while (len > 1 && path[len - 1] == '/')
         len--;
     char *root = strndup(path, len);
     if (!root) return tarn__fail_memory(err);
-    tarn_status status = walk(tree, root, len + 1, 0, err);
+    tarn_status status = walk_folder(tree, root, len + 1, 0, err);
     free(root);
     return status;
 }

@@ -1,6 +1,5 @@
-/* The files of a folder and of the folders in it, sorted by name, so that the same tree
- * gives the same list everywhere. Links to files are followed, links to folders are not.
- */
+/* The files of a folder and its subfolders, sorted by name, so that the same tree gives
+ * the same list everywhere. Links to files are followed, links to folders are not. */
 #ifndef TARN_IO_TREE_H
 #define TARN_IO_TREE_H
 
@@ -9,18 +8,18 @@
 #include <tarn/base.h>
 
 typedef struct tarn__tree {
-    bool hidden; /* visit names that begin with a dot too */
-    /* path is the root, a slash, and the rest from inner on. */
+    bool hidden; /* also visit names that begin with a dot */
+    /* path is the root, a slash, and the rest starting at inner. */
     tarn_status (*file)(void *context, const char *path, size_t inner, tarn_error *err);
-    /* What is not visited, and why. NULL: nobody wants to know. */
+    /* Reports entries that are not visited, and why. May be NULL. */
     void (*skipped)(void *context, const char *path, const char *why);
     void *context;
-    bool has_output; /* private, as the rest */
+    bool has_output; /* private, like the following members */
     dev_t output_dev;
     ino_t output_ino;
 } tarn__tree;
 
-/* A file or folder that is written to is not visited. It need not exist. */
+/* Excludes the file or folder that will be written. It need not exist. */
 void tarn__tree_output(tarn__tree *tree, const char *path);
 
 /* TARN_ERR_USAGE if root is the output itself. */

@@ -1,4 +1,4 @@
-/* Schemes, percent signs, and what is shown. */
+/* Schemes, percent escapes, and removal of secrets. */
 #include "io/url.h"
 
 #include <stdio.h>
@@ -42,7 +42,8 @@ static bool has_query(const char *url)
     return tarn__url_scheme_is(url, "http") || tarn__url_scheme_is(url, "https");
 }
 
-/* A command's first word says enough, unless it is a variable that may be a secret. */
+/* The first word of a command is shown, unless it is a variable, which may hold a
+ * secret. */
 static size_t command_shown(const char *command)
 {
     size_t n = strcspn(command, " \t\n;|&<>()$`\"'");
@@ -58,7 +59,8 @@ char *tarn__url_shown(const char *url)
         if (shown < len) tail = "...";
         len = shown;
     } else if (scheme && strncmp(url + scheme, "://", 3) == 0) {
-        /* Nothing behind the host's end is a user, so from stays before the query. */
+        /* Nothing after the end of the host is a user name, so from stays before the
+         * query. */
         size_t host = scheme + 3, end = host + strcspn(url + host, "/?#");
         for (size_t i = host; i < end; i++)
             if (url[i] == '@') from = i + 1;
@@ -101,7 +103,7 @@ tarn_status tarn__url_decode(tarn__buf *out, const char *text, size_t len,
             if (high < 0 || low < 0)
                 return tarn__fail(err, TARN_ERR_USAGE,
                                   "a %% in a URL must be followed by two hex digits; "
-                                  "write %%25 for the sign itself");
+                                  "write %%25 for a percent sign");
             c = (char)(high << 4 | low);
             if (c == '\0')
                 return tarn__fail(err, TARN_ERR_USAGE, "a URL cannot contain %%00");
@@ -134,12 +136,13 @@ tarn_status tarn__url_file_path(tarn__buf *out, const char *url, tarn_error *err
         if (strncasecmp(path, "localhost/", 10) == 0) path += 9;
         if (path[0] != '/')
             return tarn__fail(err, TARN_ERR_USAGE,
-                              "a file: URL names a file of this machine: "
+                              "a file: URL must name a file on this machine: "
                               "file:///absolute/path or file:relative/path");
     }
     TARN_TRY(tarn__url_decode(out, path, strlen(path), err));
     TARN_TRY(tarn__buf_add(out, "", 1, err));
-    if (out->size == 1) return tarn__fail(err, TARN_ERR_USAGE, "the URL names no file");
+    if (out->size == 1)
+        return tarn__fail(err, TARN_ERR_USAGE, "the URL does not name a file");
     return TARN_OK;
 }
 

@@ -1,5 +1,5 @@
-/* Telling URLs from paths, taking percent signs out and putting them in, and what of a
- * URL may be shown. */
+/* Distinguishes URLs from paths, encodes and decodes percent escapes, and removes secrets
+ * from URLs that are shown. */
 #ifndef TARN_IO_URL_H
 #define TARN_IO_URL_H
 
@@ -8,20 +8,21 @@
 #define TARN__MAX_URL (64u << 10) /* bytes in one URL */
 
 /* The length of the scheme, without the colon; 0 for a path. Anything before "://" is a
- * scheme; before a lone colon only "file" and "pipe" are, because paths have colons. */
+ * scheme; before a single colon only "file" and "pipe" are, because paths may contain
+ * colons. */
 size_t tarn__url_scheme(const char *url);
 bool tarn__url_scheme_is(const char *url, const char *scheme);
 
-/* The URL without what may be secret: user and password, the query, a command's
- * arguments. Control characters become \xNN. NULL when memory is out. */
+/* The URL without possible secrets: user and password, the query, a command's arguments.
+ * Control characters become \xNN. NULL if out of memory. */
 char *tarn__url_shown(const char *url);
 
-/* Replaces %XX. Text that has a % without two hex digits, or %00, is refused. */
+/* Replaces %XX. A % without two hex digits, and %00, are errors. */
 TARN_CHECKED tarn_status tarn__url_decode(tarn__buf *out, const char *text, size_t len,
                                           tarn_error *err);
 
-/* Adds text with everything but letters, digits and "-._~" as %XX; slashes as they are
- * if so asked. This is the encoding that signatures are made over. */
+/* Appends text with everything but letters, digits and "-._~" as %XX; keep_slashes leaves
+ * slashes unchanged. Signatures are computed over this encoding. */
 TARN_CHECKED tarn_status tarn__url_encode(tarn__buf *out, const char *text, size_t len,
                                           bool keep_slashes, tarn_error *err);
 
@@ -29,8 +30,8 @@ TARN_CHECKED tarn_status tarn__url_encode(tarn__buf *out, const char *text, size
 TARN_CHECKED tarn_status tarn__url_file_path(tarn__buf *out, const char *url,
                                              tarn_error *err);
 
-/* The URL's last name for its suffix: without query and fragment where it has a scheme
- * that knows them. */
+/* The length of the part of a URL whose suffix counts: without query and fragment for
+ * schemes that have them. */
 size_t tarn__url_name_length(const char *url);
 
 #endif

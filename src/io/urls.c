@@ -1,6 +1,6 @@
-/* Lists of URLs: "::" between them, braces that stand for several, globs for local files.
- * Braces mean what Python's braceexpand makes of them, because that is what WebDataset's
- * users have in their scripts. */
+/* Lists of URLs: "::" separates them, braces expand to several, and globs match local
+ * files. Braces have the same meaning as in Python's braceexpand, because WebDataset's
+ * users have such patterns in their scripts. */
 #include <errno.h>
 #include <glob.h>
 #include <stdio.h>
@@ -15,11 +15,11 @@
 #include "io/url.h"
 
 enum {
-    MAX_BRACE_DEPTH = 64, /* braces inside braces */
-    MAX_DIGITS = 255,     /* of a number in a range, padding counted */
+    MAX_BRACE_DEPTH = 64, /* nested braces */
+    MAX_DIGITS = 255,     /* of a number in a range, including padding */
 };
 
-/* Texts one behind the other, each with a NUL. */
+/* NUL-terminated texts, stored consecutively. */
 typedef struct texts {
     tarn__buf chars;
     size_t *starts;
@@ -47,11 +47,11 @@ static const char *text_at(const texts *t, size_t i)
 static tarn_status fail_too_many(tarn_error *err)
 {
     return tarn__fail(err, TARN_ERR_LIMIT,
-                      "the pattern stands for more than %u URLs, or %u MiB of them",
-                      TARN_MAX_URLS, TARN_MAX_URL_BYTES >> 20);
+                      "the pattern expands to more than %u URLs or %u MiB", TARN_MAX_URLS,
+                      TARN_MAX_URL_BYTES >> 20);
 }
 
-/* A text is begun, its pieces are added, and it is ended. */
+/* A text is built with begin, any number of add, and end. */
 static tarn_status text_begin(texts *t, tarn_error *err)
 {
     if (t->count >= TARN_MAX_URLS) return fail_too_many(err);
@@ -80,10 +80,10 @@ static tarn_status add_one(texts *t, const char *text, size_t len, tarn_error *e
     return text_end(t, err);
 }
 
-/* Parts of a pattern one behind the other; each stands for one text or several. */
+/* The consecutive parts of a pattern; each stands for one or more texts. */
 typedef struct parts {
     texts *items;
-    size_t *chosen; /* of each part, while the product is made */
+    size_t *chosen; /* of each part, during the product */
     size_t count, capacity;
 } parts;
 
@@ -104,7 +104,7 @@ static tarn_status parts_next(parts *p, texts **out, tarn_error *err)
     return TARN_OK;
 }
 
-/* The next choice, the last part changing fastest; false after the last. */
+/* Advances to the next choice, the last part changing fastest; false after the last. */
 static bool choose_next(parts *p)
 {
     for (size_t i = p->count; i-- > 0;) {
@@ -114,12 +114,12 @@ static bool choose_next(parts *p)
     return false;
 }
 
-/* Adds every way of choosing one text of each part. */
+/* Adds every combination of one text from each part. */
 static tarn_status add_product(texts *t, parts *p, tarn_error *err)
 {
     uint64_t total = 1;
     for (size_t i = 0; i < p->count; i++) {
-        total *= p->items[i].count; /* of two that are within the limit */
+        total *= p->items[i].count; /* both factors are within the limit */
         if (total > TARN_MAX_URLS) return fail_too_many(err);
     }
     p->chosen = calloc(p->count + 1, sizeof *p->chosen);
@@ -139,12 +139,12 @@ static tarn_status add_product(texts *t, parts *p, tarn_error *err)
 
 typedef struct range {
     bool letters;
-    bool too_large; /* a number that does not fit */
+    bool too_large; /* a number does not fit */
     int64_t first, last, step;
-    int width; /* of zero-padded numbers; 0: as they are */
+    int width; /* of zero-padded numbers; 0: no padding */
 } range;
 
-/* A decimal number at *at; false if there is none. */
+/* Reads a decimal number at *at; false if there is none. */
 static bool take_number(const char **at, const char *end, range *r, int64_t *out,
                         int *out_len)
 {
@@ -181,7 +181,7 @@ static bool is_padded(const char *number, int len)
     return len > 1 && *number == '0';
 }
 
-/* "..STEP" or nothing. The sign of a step says nothing, and 0 means 1. */
+/* "..STEP" or nothing. The sign of a step is ignored, and 0 means 1. */
 static bool take_step(const char **at, const char *end, range *r)
 {
     int len;
@@ -208,7 +208,7 @@ static bool parse_numbers(const char *at, const char *end, range *r)
     return true;
 }
 
-/* Upper case comes before lower case, with nothing in between. */
+/* Upper case comes directly before lower case, without the characters in between. */
 static int letter_place(char c)
 {
     if (c >= 'A' && c <= 'Z') return c - 'A';
@@ -229,7 +229,7 @@ static bool parse_letters(const char *at, const char *end, range *r)
 static tarn_status add_range(texts *t, const range *r, tarn_error *err)
 {
     if (r->too_large)
-        return tarn__fail(err, TARN_ERR_LIMIT, "a range with a number that is too large");
+        return tarn__fail(err, TARN_ERR_LIMIT, "a number in a range is too large");
     bool up = r->first < r->last;
     uint64_t span = up ? (uint64_t)r->last - (uint64_t)r->first
                        : (uint64_t)r->first - (uint64_t)r->last;
@@ -250,10 +250,10 @@ static tarn_status add_range(texts *t, const range *r, tarn_error *err)
 
 /* --- Braces ---------------------------------------------------------------------- */
 
-static tarn_status expand(texts *t, const char *at, const char *end, int depth,
-                          tarn_error *err);
+static tarn_status expand_braces(texts *t, const char *at, const char *end, int depth,
+                                 tarn_error *err);
 
-/* The next character that means something, and past which an escape has to be skipped. */
+/* The next special character; an escape has to be skipped with the character after it. */
 static const char *next_mark(const char *at, const char *end)
 {
     while (at < end && *at != '{' && *at != '}' && *at != ',')
@@ -261,7 +261,7 @@ static const char *next_mark(const char *at, const char *end)
     return at < end ? at : end;
 }
 
-/* "a,b,c": adds what each stands for. *out_found is false if there is no comma. */
+/* "a,b,c": adds the expansion of each item. *out_found is false if there is no comma. */
 static tarn_status add_sequence(texts *t, const char *start, const char *end, int depth,
                                 bool *out_found, tarn_error *err)
 {
@@ -272,10 +272,10 @@ static tarn_status add_sequence(texts *t, const char *start, const char *end, in
         if (*at == '}') open--;
         if (*at != ',' || open != 0) continue;
         *out_found = true;
-        TARN_TRY(expand(t, start, at, depth, err));
+        TARN_TRY(expand_braces(t, start, at, depth, err));
         start = at + 1;
     }
-    return *out_found ? expand(t, start, end, depth, err) : TARN_OK;
+    return *out_found ? expand_braces(t, start, end, depth, err) : TARN_OK;
 }
 
 static tarn_status add_braced(texts *t, const char *text, tarn_error *err)
@@ -287,7 +287,8 @@ static tarn_status add_braced(texts *t, const char *text, tarn_error *err)
     return text_end(t, err);
 }
 
-/* What stands between two braces; without comma or range the braces are text. */
+/* Expands the text between two braces; without a comma or range the braces are
+ * literal. */
 static tarn_status add_braces(texts *t, const char *start, const char *end, int depth,
                               tarn_error *err)
 {
@@ -299,7 +300,7 @@ static tarn_status add_braces(texts *t, const char *start, const char *end, int 
     if (found) return TARN_OK;
     texts inner;
     texts_init(&inner);
-    tarn_status status = expand(&inner, start, end, depth, err);
+    tarn_status status = expand_braces(&inner, start, end, depth, err);
     for (size_t i = 0; i < inner.count && status == TARN_OK; i++)
         status = add_braced(t, text_at(&inner, i), err);
     texts_reset(&inner);
@@ -315,8 +316,8 @@ static tarn_status add_literal(parts *p, const char *start, const char *end,
     return add_one(part, start, (size_t)(end - start), err);
 }
 
-/* Takes a pattern apart, escapes still in it. A closing brace before any opening one is
- * text as long as an opening one makes up for it. */
+/* Splits a pattern into parts that still contain their escapes. A closing brace before
+ * any opening one is literal if an opening one makes up for it later. */
 static tarn_status find_parts(parts *p, const char *start, const char *end, int depth,
                               tarn_error *err)
 {
@@ -334,19 +335,18 @@ static tarn_status find_parts(parts *p, const char *start, const char *end, int 
         }
     }
     if (open != 0)
-        return tarn__fail(
-            err, TARN_ERR_USAGE,
-            "braces that do not match; write \\{ or \\} for a brace that is "
-            "part of the name");
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "unbalanced braces; write \\{ or \\} for a brace that is "
+                          "part of the name");
     return add_literal(p, start, end, err);
 }
 
-static tarn_status expand(texts *t, const char *at, const char *end, int depth,
-                          tarn_error *err)
+static tarn_status expand_braces(texts *t, const char *at, const char *end, int depth,
+                                 tarn_error *err)
 {
     parts p = {0};
     if (depth > MAX_BRACE_DEPTH)
-        return tarn__fail(err, TARN_ERR_LIMIT, "braces inside braces, more than %d deep",
+        return tarn__fail(err, TARN_ERR_LIMIT, "braces are nested more than %d deep",
                           MAX_BRACE_DEPTH);
     tarn_status status = find_parts(&p, at, end, depth, err);
     if (status == TARN_OK) status = add_product(t, &p, err);
@@ -365,7 +365,7 @@ static bool is_glob(const char *url)
 {
     struct stat st;
     if (tarn__url_scheme(url) || !strpbrk(url, "*?[")) return false;
-    return lstat(url, &st) != 0; /* a file of just that name is meant */
+    return lstat(url, &st) != 0; /* a file with exactly this name is meant */
 }
 
 static tarn_status add_glob(texts *t, const char *pattern, tarn_error *err)
@@ -377,13 +377,13 @@ static tarn_status add_glob(texts *t, const char *pattern, tarn_error *err)
         break;
     case GLOB_NOMATCH:
         return tarn__fail_at(err, TARN_ERR_NO_FILE, pattern, TARN_NO_OFFSET,
-                             "no file has such a name");
+                             "no file matches");
     case GLOB_NOSPACE:
         return tarn__fail_memory(err);
     default:
         return tarn__fail_errno(err, pattern, errno, "cannot list");
     }
-    /* By bytes: glob itself would sort by the rules of some language. */
+    /* Sort by bytes: glob would use the collation of the locale. */
     qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, compare_texts);
     for (size_t i = 0; i < found.gl_pathc && status == TARN_OK; i++)
         status = add_one(t, found.gl_pathv[i], strlen(found.gl_pathv[i]), err);
@@ -391,7 +391,7 @@ static tarn_status add_glob(texts *t, const char *pattern, tarn_error *err)
     return status;
 }
 
-/* A backslash goes, and what it protected stays. */
+/* Removes backslashes and keeps the characters that they escape. */
 static void drop_escapes(char *text)
 {
     char *to = text;
@@ -407,7 +407,7 @@ static tarn_status add_item(texts *t, const char *item, size_t len, tarn_error *
     texts found;
     if (len == 0) return tarn__fail(err, TARN_ERR_USAGE, "an empty URL in the list");
     texts_init(&found);
-    tarn_status status = expand(&found, item, item + len, 0, err);
+    tarn_status status = expand_braces(&found, item, item + len, 0, err);
     for (size_t i = 0; i < found.count && status == TARN_OK; i++) {
         char *url = found.chars.data + found.starts[i];
         drop_escapes(url);
@@ -423,7 +423,7 @@ static tarn_status add_item(texts *t, const char *item, size_t len, tarn_error *
 static tarn_status add_list(texts *t, const char *list, tarn_error *err)
 {
     if (strlen(list) > TARN__MAX_URL)
-        return tarn__fail(err, TARN_ERR_LIMIT, "a list of more than %u bytes",
+        return tarn__fail(err, TARN_ERR_LIMIT, "the list has more than %u bytes",
                           TARN__MAX_URL);
     for (;;) {
         const char *end = strstr(list, "::");
@@ -433,7 +433,7 @@ static tarn_status add_list(texts *t, const char *list, tarn_error *err)
     }
 }
 
-/* DIR:FOLD with a folder that exists, whatever its name looks like. */
+/* Whether path is DIR:FOLD with an existing folder, whatever the name looks like. */
 static bool is_fold(const char *path)
 {
     const char *colon = strrchr(path, ':');
@@ -450,7 +450,7 @@ bool tarn_urls_is_list(const char *path)
            (strstr(path, "::") || strpbrk(path, "{*?[")) && !is_fold(path);
 }
 
-/* One block: the pointers, and the texts after them. */
+/* Allocates one block: the pointers, followed by the texts. */
 static tarn_status give_out(const texts *t, tarn_urls *out, tarn_error *err)
 {
     const char **urls = malloc(t->count * sizeof *urls + t->chars.size);

@@ -1,4 +1,4 @@
-/* The sliding window and its ways to fetch. The sizes are measured ones: see
+/* The sliding window and its ways of fetching. The sizes are measured: see
  * docs/internals/window.md. */
 #include "io/window.h"
 
@@ -14,21 +14,22 @@
 
 #include "base/error.h"
 
-#define NEAR_FETCH   (1024u << 10) /* where the places asked for lie close together */
-#define FAR_FETCH    1536u         /* where they do not: a header and a small neighbour */
+#define NEAR_FETCH   (1024u << 10) /* if requests are close together */
+#define FAR_FETCH    1536u         /* if not: a header and a small neighbour */
 #define ALL_FETCH    (1u << 20)
 #define DIRECT_FETCH (4u << 20)
 #define DIRECT_ALIGN 4096u
-#define FAR_DISTANCE (12u << 10) /* mean distance at which small reads win */
+#define FAR_DISTANCE (12u << 10) /* mean distance from which small reads are faster */
 #define MAP_STRIDE   (64u << 20) /* between two checks of a mapped file's length */
-#define TRIAL        64u         /* misses by which reading and mapping are compared */
-/* Past this distance even a cold file is cheaper to hop through than to stream. */
+#define TRIAL        64u         /* misses in the trial of reading and of mapping */
+/* Beyond this distance, skipping through a file is cheaper than streaming it, even if it
+ * is not cached. */
 #define DIRECT_DISTANCE (512u << 10)
 
-/* How places far apart are fetched. */
+/* How requests far apart are served. */
 enum { UNDECIDED, TRY_READ, TRY_MAP, BY_READ, BY_MAP };
 
-static void release(tarn__window *w)
+static void release_buffer(tarn__window *w)
 {
     if (w->shared)
         munmap(w->buffer, w->capacity);
@@ -40,14 +41,14 @@ static void release(tarn__window *w)
     w->start = w->end = 0;
 }
 
-/* A direct read into private memory that a fork made copy-on-write could land in the
- * other process, so direct reads get shared memory. All else comes from the heap, which
- * hands the same pages out again for the next shard; aligned, because the kernel copies
- * to aligned memory nearly twice as fast. */
-static tarn_status reserve(tarn__window *w, size_t capacity, tarn_error *err)
+/* A direct read into private memory that a fork made copy-on-write could end up in the
+ * other process, so direct reads use shared memory. Everything else uses the heap, which
+ * reuses the same pages for the next shard; aligned, because the kernel copies to aligned
+ * memory nearly twice as fast. */
+static tarn_status reserve_buffer(tarn__window *w, size_t capacity, tarn_error *err)
 {
     if (w->capacity >= capacity) return TARN_OK;
-    release(w);
+    release_buffer(w);
     w->shared = w->direct_fd >= 0;
     void *buffer = w->shared
                        ? mmap(NULL, capacity, PROT_READ | PROT_WRITE,
@@ -83,7 +84,7 @@ tarn_status tarn__window_open(tarn__window *w, const tarn__file *file,
         w->map = tarn__map(file->fd, file->size);
     }
     if (w->map || w->direct_fd < 0) return TARN_OK;
-    tarn_status status = reserve(w, w->fetch, err);
+    tarn_status status = reserve_buffer(w, w->fetch, err);
     if (status != TARN_OK) tarn__window_close(w);
     return status;
 }
@@ -92,11 +93,12 @@ void tarn__window_close(tarn__window *w)
 {
     if (w->direct_fd >= 0) close(w->direct_fd);
     if (w->map) tarn__unmap(w->map, w->file->size);
-    release(w);
+    release_buffer(w);
     *w = (tarn__window){.direct_fd = -1};
 }
 
-/* A mapped window grows a stride at a time, each after a look at the file's length. */
+/* A mapped window grows one stride at a time, each time after a check of the file's
+ * length. */
 static tarn_status extend_map(tarn__window *w, uint64_t offset, size_t len,
                               tarn_error *err)
 {
@@ -105,7 +107,7 @@ static tarn_status extend_map(tarn__window *w, uint64_t offset, size_t len,
         return tarn__fail_errno(err, w->file->path, errno, "cannot stat");
     if ((uint64_t)st.st_size < w->file->size)
         return tarn__fail_at(err, TARN_ERR_TRUNCATED, w->file->path, offset,
-                             "the file became shorter while it was read");
+                             "the file was truncated while it was read");
     uint64_t end = offset + len;
     w->data = w->map;
     w->start = 0;
@@ -135,8 +137,8 @@ static void begin_trial(tarn__window *w, unsigned way)
     w->began = now();
 }
 
-/* One more miss far from the last: first so many by reading, then as many by mapping,
- * then whatever took less time. */
+/* Counts another miss far from the last one: first TRIAL misses by reading, then as many
+ * by mapping, then the way that took less time. */
 static void choose_way(tarn__window *w)
 {
     if (w->way == UNDECIDED) {
@@ -183,7 +185,8 @@ static void adapt(tarn__window *w, uint64_t offset)
     w->gets = 0;
 }
 
-/* A look at one place of the map, so that a trial sees every miss. */
+/* Makes only a small part of the map available, so that a trial counts every
+ * miss. */
 static tarn_status peek_map(tarn__window *w, uint64_t offset, size_t len)
 {
     uint64_t left = w->file->size - offset;
@@ -204,7 +207,7 @@ static tarn_status fetch_direct(tarn__window *w, uint64_t offset, size_t len,
         n = pread(w->direct_fd, w->buffer, want, (off_t)from);
     while (n < 0 && errno == EINTR);
     if (n < 0 || from + (uint64_t)n < offset + len) {
-        /* Refused, or short for whatever reason: the ordinary way decides. */
+        /* The read was refused or short: the ordinary way decides. */
         stop_direct(w);
         w->fetch = w->hop ? NEAR_FETCH : ALL_FETCH;
         return tarn__window_fetch(w, offset, len, err);
@@ -220,15 +223,15 @@ tarn_status tarn__window_fetch(tarn__window *w, uint64_t offset, size_t len,
     if (w->source) return tarn__window_fetch_source(w, offset, len, err);
     if (len > TARN__MAX_GET || offset > w->file->size || len > w->file->size - offset)
         return tarn__fail_at(err, TARN_ERR_TRUNCATED, w->file->path, offset,
-                             "%zu bytes should be here, but the file has %llu bytes", len,
-                             (unsigned long long)w->file->size);
+                             "cannot read %zu bytes here: the file has only %llu bytes",
+                             len, (unsigned long long)w->file->size);
     if (w->hop) adapt(w, offset);
     if (w->map && w->way == TRY_MAP) return peek_map(w, offset, len);
     if (w->map) return extend_map(w, offset, len, err);
     if (w->direct_fd >= 0) return fetch_direct(w, offset, len, err);
     size_t want = w->fetch > len ? w->fetch : len;
     if (want > w->file->size - offset) want = (size_t)(w->file->size - offset);
-    TARN_TRY(reserve(w, want, err));
+    TARN_TRY(reserve_buffer(w, want, err));
     w->start = w->end = 0;
     TARN_TRY(tarn__read_exact(w->file->fd, w->file->path, w->buffer, want, offset, err));
     w->start = offset;
@@ -236,7 +239,7 @@ tarn_status tarn__window_fetch(tarn__window *w, uint64_t offset, size_t len,
     return TARN_OK;
 }
 
-/* How many bytes a caller who wants them all should ask for at once at offset. */
+/* How many bytes to request at once at offset if all of them are wanted. */
 static size_t stride(const tarn__window *w, uint64_t offset, uint64_t want)
 {
     uint64_t inside = offset >= w->start && offset < w->end ? w->end - offset : 0;

@@ -1,5 +1,5 @@
-/* The window over a source: one buffer that moves forward. What lies before the place
- * asked for is let go, except where the caller keeps it to look ahead. */
+/* The window over a source: one buffer that moves forward. Bytes before the requested
+ * offset are dropped, unless the caller keeps them to look ahead. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +29,7 @@ void tarn__window_keep(tarn__window *w, uint64_t offset)
     w->keep = offset;
 }
 
-/* Reads len bytes that stand at w->end, or as many as there are. */
+/* Reads len bytes at w->end, or fewer at the end of the source. */
 static tarn_status read_on(tarn__window *w, void *buf, size_t len, size_t *out_got,
                            tarn_error *err)
 {
@@ -49,7 +49,7 @@ static tarn_status read_on(tarn__window *w, void *buf, size_t len, size_t *out_g
     return TARN_OK;
 }
 
-/* Moves an empty window to offset, which lies ahead. */
+/* Moves an empty window forward to offset. */
 static tarn_status skip_to(tarn__window *w, uint64_t offset, tarn_error *err)
 {
     while (w->end < offset) {
@@ -62,8 +62,8 @@ static tarn_status skip_to(tarn__window *w, uint64_t offset, tarn_error *err)
     return TARN_OK;
 }
 
-/* Makes room for size bytes at from. What lies before is let go only when there is no
- * other way, so that looking ahead step by step does not move everything each time. */
+/* Makes room for size bytes at from. Earlier bytes are dropped only if there is no other
+ * room, so that looking ahead step by step does not move the data each time. */
 static tarn_status make_room(tarn__window *w, uint64_t from, size_t size, tarn_error *err)
 {
     if (from <= w->end && from - w->start + size <= w->capacity) return TARN_OK;
@@ -81,7 +81,7 @@ static tarn_status make_room(tarn__window *w, uint64_t from, size_t size, tarn_e
     return TARN_OK;
 }
 
-static tarn_status fill(tarn__window *w, uint64_t end, tarn_error *err)
+static tarn_status fill_window(tarn__window *w, uint64_t end, tarn_error *err)
 {
     while (w->end < end) {
         size_t used = (size_t)(w->end - w->start), got;
@@ -102,17 +102,17 @@ tarn_status tarn__window_fetch_source(tarn__window *w, uint64_t offset, size_t l
     if (w->keep < from) from = w->keep > w->start ? w->keep : w->start;
     if (offset < w->start || len > TARN__MAX_GET)
         return tarn__fail_at(err, TARN_ERR_USAGE, w->file->path, offset,
-                             "a stream can be read forward only");
+                             "a stream can only be read forward");
     if (offset - from > TARN__LOOK_AHEAD) {
-        /* The source may end before, and that is worth knowing. */
+        /* The source may end earlier, which is worth knowing. */
         TARN_TRY(make_room(w, from, TARN__LOOK_AHEAD, err));
-        TARN_TRY(fill(w, from + TARN__LOOK_AHEAD, err));
+        TARN_TRY(fill_window(w, from + TARN__LOOK_AHEAD, err));
         return tarn__fail_at(err, TARN_ERR_LIMIT, w->file->path, offset,
-                             "this is too far ahead in a stream");
+                             "the offset is too far ahead in a stream");
     }
     TARN_TRY(make_room(w, from, (size_t)(offset + len - from), err));
     if (from > w->end) TARN_TRY(skip_to(w, from, err));
-    return fill(w, offset + len, err);
+    return fill_window(w, offset + len, err);
 }
 
 tarn_status tarn__window_read_source(tarn__window *w, uint64_t offset, void *buf,
@@ -120,7 +120,8 @@ tarn_status tarn__window_read_source(tarn__window *w, uint64_t offset, void *buf
 {
     size_t done = 0, got;
     while (done < len) {
-        /* Large payloads go straight to the caller, once the buffer is used up. */
+        /* Large payloads are read directly to the caller's memory, once the buffer is
+         * used up. */
         if (offset + done == w->end && len - done >= tarn__window_chunk &&
             w->keep == TARN_NO_OFFSET) {
             TARN_TRY(read_on(w, (char *)buf + done, len - done, &got, err));

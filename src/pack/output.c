@@ -1,4 +1,4 @@
-/* Opening a target, writing samples to it, and publishing it. */
+/* Opens a target, writes samples to it, and publishes it. */
 #include "pack/output.h"
 
 #include <stdlib.h>
@@ -11,9 +11,9 @@
 #include "base/text.h"
 #include "itar/chance.h"
 
-/* --- What a target is --------------------------------------------------------------- */
+/* --- Kinds of target ---------------------------------------------------------------- */
 
-static bool is_archive(const char *target)
+static bool is_archive_target(const char *target)
 {
     static const char *const endings[] = {".tar",     ".tar.gz", ".tgz",     ".tar.bz2",
                                           ".tbz2",    ".tbz",    ".tar.xz",  ".txz",
@@ -38,12 +38,12 @@ tarn_target tarn_target_kind(const char *target)
     if (!target) return TARN_TARGET_FOLDER;
     if (tarn__ends_with(target, ".iac")) return TARN_TARGET_RECORDS;
     if (has_number(target)) return TARN_TARGET_SHARDS;
-    return is_archive(target) ? TARN_TARGET_ARCHIVE : TARN_TARGET_FOLDER;
+    return is_archive_target(target) ? TARN_TARGET_ARCHIVE : TARN_TARGET_FOLDER;
 }
 
 /* --- Names and conflicts ------------------------------------------------------------ */
 
-/* "DIR:FOLD", unless that is the name of something. */
+/* Splits "DIR:FOLD", unless that is the name of an existing file or folder. */
 static tarn_status split_target(tarn__output *o, tarn_error *err)
 {
     struct stat st;
@@ -52,16 +52,18 @@ static tarn_status split_target(tarn__output *o, tarn_error *err)
         colon && colon != o->target && !strchr(colon, '/') && stat(o->target, &st) != 0;
     if (strstr(o->target, "://"))
         return tarn__fail(err, TARN_ERR_USAGE,
-                          "%s: there is no folder at a URL; shards are x_%%06d.tar, one "
-                          "archive is x.tar",
+                          "%s: a URL cannot be a folder; use x_%%06d.tar for shards or "
+                          "x.tar for one archive",
                           o->target);
     if (strstr(o->target, ".tar."))
-        return tarn__fail(err, TARN_ERR_USAGE,
-                          "%s: archives end in .tar, .tar.gz, .tar.bz2, .tar.xz or "
-                          ".tar.zst",
-                          o->target);
+        return tarn__fail(
+            err, TARN_ERR_USAGE,
+            "%s: unknown kind of archive (expected .tar, .tar.gz, .tar.bz2, "
+            ".tar.xz or .tar.zst)",
+            o->target);
     if (cut && (o->count > 1 || o->options.fold))
-        return tarn__fail(err, TARN_ERR_USAGE, "%s: the folds have names already",
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "%s: the target names a fold, but the options name folds, too",
                           o->target);
     if (cut) o->names[0] = colon + 1;
     o->folder = strndup(o->target, cut ? (size_t)(colon - o->target) : strlen(o->target));
@@ -76,8 +78,8 @@ static tarn_status check_folds(const tarn__output *o, tarn_error *err)
                           "append, resume and overwrite exclude each other");
     if (o->sink.level)
         return tarn__fail(err, TARN_ERR_USAGE,
-                          "the shards of a fold are not compressed; a level is for "
-                          "x.tar.gz and the like");
+                          "the shards of a fold are not compressed; use level with a "
+                          "compressed target such as x.tar.gz");
     return TARN_OK;
 }
 
@@ -91,7 +93,7 @@ static tarn_status check_archives(const tarn__output *o, tarn_error *err)
                           o->target);
     if (o->kind != TARN_TARGET_SHARDS &&
         (w->max_count != usual.max_count || w->max_size != usual.max_size))
-        return tarn__fail(err, TARN_ERR_USAGE, "%s is one %s; x_%%06d.tar makes shards",
+        return tarn__fail(err, TARN_ERR_USAGE, "%s is one %s; use x_%%06d.tar for shards",
                           o->target, o->kind == TARN_TARGET_ARCHIVE ? "archive" : "file");
     return TARN_OK;
 }
@@ -100,17 +102,18 @@ static tarn_status take_splits(tarn__output *o, tarn_error *err)
 {
     const tarn_pack_options *p = &o->options;
     if (p->n_splits >= TARN_PACK_MAX_FOLDS)
-        return tarn__fail(err, TARN_ERR_LIMIT, "more than %d folds", TARN_PACK_MAX_FOLDS);
+        return tarn__fail(err, TARN_ERR_LIMIT, "too many folds: %zu (limit %d)",
+                          p->n_splits + 1, TARN_PACK_MAX_FOLDS);
     o->names[0] = p->fold ? p->fold : "train";
     o->count = 1 + p->n_splits;
     for (size_t i = 0; i < p->n_splits; i++) {
         if (!p->splits[i].fold)
-            return tarn__fail(err, TARN_ERR_USAGE, "a split without the name of a fold");
+            return tarn__fail(err, TARN_ERR_USAGE, "a split has no fold name");
         o->names[i + 1] = p->splits[i].fold;
         o->fractions[i] = p->splits[i].fraction;
         for (size_t k = 0; k <= i; k++)
             if (strcmp(o->names[k], o->names[i + 1]) == 0)
-                return tarn__fail(err, TARN_ERR_USAGE, "fold %s is there twice",
+                return tarn__fail(err, TARN_ERR_USAGE, "fold %s is named twice",
                                   o->names[k]);
     }
     return tarn__check_fractions(o->fractions, p->n_splits, err);
@@ -153,7 +156,7 @@ void tarn__output_reset(tarn__output *o)
 tarn_status tarn__output_open(tarn__output *o, tarn_error *err)
 {
     if (o->kind == TARN_TARGET_FOLDER) {
-        o->members.sink = NULL; /* folds have their own */
+        o->members.sink = NULL; /* fold writers open their own sinks */
         o->writer.writer = &o->members;
         o->writer.no_sync |= o->sink.no_sync;
         for (size_t i = 0; i < o->count; i++)
@@ -161,7 +164,7 @@ tarn_status tarn__output_open(tarn__output *o, tarn_error *err)
                                            &o->folds[i], err));
         return TARN_OK;
     }
-    o->members.names = TARN_NAMES_PAX; /* only indexes need plain ones */
+    o->members.names = TARN_NAMES_PAX; /* only indexes need plain names */
     o->members.sink = &o->sink;
     o->sink.overwrite = o->writer.overwrite;
     o->sink.no_sync |= o->writer.no_sync;
@@ -204,10 +207,12 @@ tarn_status tarn__output_write(void *output, unsigned part, const char *key,
 {
     tarn__output *o = output;
     if (part >= o->count)
-        return tarn__fail(err, TARN_ERR_USAGE, "part %u of %zu", part, o->count);
+        return tarn__fail(err, TARN_ERR_USAGE, "no part %u; there are %zu", part,
+                          o->count);
     tarn_status status = write_sample(o, part, key, fields, count, err);
     o->samples += status == TARN_OK;
-    /* All options have been checked: a name that cannot be written is in the data. */
+    /* Options were checked before, so a name that cannot be written is an error in the
+     * data. */
     if (status != TARN_ERR_USAGE) return status;
     if (err) err->code = TARN_ERR_FORMAT;
     return TARN_ERR_FORMAT;
@@ -237,19 +242,22 @@ tarn_status tarn__output_key(tarn__output *o, const char *key, const char **out,
     return TARN_OK;
 }
 
-static void skip(tarn__output *o, const char *where, const char *key, const char *why)
+/* Counts a skipped member and reports it: "skipped KEY" and why. */
+static void skip_member(tarn__output *o, const char *where, const char *key,
+                        const char *why)
 {
     tarn_error what;
     char shown[200];
     o->skipped++;
     if (!o->options.notice) return;
     tarn_printable(shown, sizeof shown, key, strlen(key));
-    tarn__error_set(&what, TARN_ERR_FORMAT, where, TARN_NO_OFFSET, "passed over %s%s",
-                    shown, why);
+    tarn__error_set(&what, TARN_ERR_FORMAT, where, TARN_NO_OFFSET, "skipped %s%s", shown,
+                    why);
     o->options.notice(o->options.notice_context, &what);
 }
 
-/* A file such as LICENSE has no field in its name, and no place in shards. */
+/* Takes the fields that have a name. A file such as LICENSE has none, and cannot be
+ * stored in shards. */
 static tarn_status take_fields(tarn__output *o, const tarn_field *fields, size_t count,
                                size_t *out_count, tarn_error *err)
 {
@@ -263,7 +271,7 @@ static tarn_status take_fields(tarn__output *o, const tarn_field *fields, size_t
     return TARN_OK;
 }
 
-/* A fold knows its keys. */
+/* Checks that a key is new. Folds check their keys themselves. */
 static tarn_status check_new(tarn__output *o, const char *key, const char *where,
                              uint32_t origin, tarn_error *err)
 {
@@ -271,13 +279,13 @@ static tarn_status check_new(tarn__output *o, const char *key, const char *where
     uint32_t first = origin;
     char shown[200];
     if (o->kind == TARN_TARGET_FOLDER || origin == TARN__NO_ORIGIN) return TARN_OK;
-    /* Among a million keys, one run in some ten million reports a key that did not come.
-     */
+    /* Only hashes are compared. With a million keys, about one run in ten million reports
+     * a false duplicate. */
     uint64_t hash = tarn__name_hash(key, strlen(key));
     TARN_TRY(tarn__hashes_add(&o->seen, hash, &first, &seen, err));
     if (!seen || (first == origin && origin != TARN__ANY_ORIGIN)) return TARN_OK;
     return tarn__fail_at(err, TARN_ERR_EXISTS, where, TARN_NO_OFFSET,
-                         "sample %s comes a second time, and would be one with the first",
+                         "sample %s occurs twice; readers would merge the two",
                          tarn_printable(shown, sizeof shown, key, strlen(key)));
 }
 
@@ -288,9 +296,10 @@ tarn_status tarn__output_put(tarn__output *o, unsigned part, const char *key,
     size_t len = strlen(key), kept;
     bool keep;
     if (part >= o->count)
-        return tarn__fail(err, TARN_ERR_USAGE, "part %u of %zu", part, o->count);
+        return tarn__fail(err, TARN_ERR_USAGE, "no part %u; there are %zu", part,
+                          o->count);
     if (!len || key[len - 1] == '/') { /* a hidden file, such as .DS_Store */
-        skip(o, where, "", "a member whose name begins with a dot");
+        skip_member(o, where, "", "a member whose name begins with a dot");
         return TARN_OK;
     }
     TARN_TRY(tarn__output_key(o, key, &key, err));
@@ -298,7 +307,7 @@ tarn_status tarn__output_put(tarn__output *o, unsigned part, const char *key,
     if (!keep) return TARN_OK;
     TARN_TRY(take_fields(o, fields, count, &kept, err));
     if (kept < count)
-        skip(o, where, key, ": its name has no field, no text behind a dot");
+        skip_member(o, where, key, ": its name has no field (no text after a dot)");
     if (!kept) return TARN_OK;
     TARN_TRY(check_new(o, key, where, origin, err));
     return tarn__output_write(o, part, key, o->fields, kept, err);
@@ -327,14 +336,15 @@ tarn_status tarn_pack_adopt(void *output, unsigned part, tarn_dataset *from,
     TARN__NEED(err, "from", from);
     tarn__output *o = output;
     if (o->kind != TARN_TARGET_FOLDER || part >= o->count)
-        return tarn__fail(err, TARN_ERR_USAGE, "%s: no fold number %u to add shards to",
-                          o->target, part);
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "%s: cannot add shards: there is no fold number %u", o->target,
+                          part);
     return tarn_fold_writer_adopt(o->folds[part], from, shards, count, how, err);
 }
 
-/* --- The end ------------------------------------------------------------------------ */
+/* --- Publishing --------------------------------------------------------------------- */
 
-static bool exists(const tarn__output *o, const char *fold)
+static bool fold_exists(const tarn__output *o, const char *fold)
 {
     tarn_folds there;
     bool found = false;
@@ -345,19 +355,19 @@ static bool exists(const tarn__output *o, const char *fold)
     return found;
 }
 
-/* A fold without samples is not published: the one it was to replace would stay, and pass
- * for the new one beside the others. */
+/* A fold without samples is not published. With overwrite the old fold would then stay
+ * and look like a new one, so this is an error. */
 static tarn_status check_replaced(tarn__output *o, tarn_error *err)
 {
     tarn_written w;
     for (size_t i = 0; o->writer.overwrite && i < o->count; i++) {
         tarn_fold_writer_written(o->folds[i], &w, sizeof w);
-        if (w.samples || !exists(o, o->names[i])) continue;
+        if (w.samples || !fold_exists(o, o->names[i])) continue;
         o->options.keep_finished = false;
         return tarn__fail_at(
             err, TARN_ERR_NOT_FOUND, o->folder, TARN_NO_OFFSET,
-            "there is no sample for fold %s, which would stay as it is; nothing was "
-            "replaced: remove that fold, or choose other samples",
+            "no samples for fold %s, which already exists; nothing was replaced. Remove "
+            "that fold, or choose other samples",
             o->names[i]);
     }
     return TARN_OK;

@@ -1,5 +1,5 @@
-/* Where packed samples go: folds, shards that roll over, or one archive. Knows nothing
- * about where they come from. Private to this folder. */
+/* The target of tarn_pack: folds, shards that roll over, or one archive. Knows nothing
+ * about the sources. Private to this folder. */
 #ifndef TARN_PACK_OUTPUT_H
 #define TARN_PACK_OUTPUT_H
 
@@ -11,26 +11,27 @@
 typedef struct tarn__output {
     tarn_pack_options options;
     tarn_fold_writer_options writer; /* options.writer, or the defaults */
-    tarn_tar_writer_options members; /* and what it points to */
-    tarn_sink_options sink;
-    const char *target; /* as given */
+    tarn_tar_writer_options members; /* writer.writer, or the defaults */
+    tarn_sink_options sink;          /* members.sink, or the defaults */
+    const char *target;              /* the caller's */
     tarn_target kind;
     char *folder;                           /* target without ":FOLD" */
     const char *names[TARN_PACK_MAX_FOLDS]; /* of the folds */
     double fractions[TARN_PACK_MAX_FOLDS];  /* of the folds after the first */
-    size_t count;                           /* of folds, or 1 */
+    size_t count;                           /* number of folds, or 1 */
     tarn_fold_writer *folds[TARN_PACK_MAX_FOLDS];
     tarn_tar_writer *tar;
     tarn_written written[TARN_PACK_MAX_FOLDS];
-    uint64_t samples; /* that were put */
+    uint64_t samples; /* number written */
     uint64_t skipped, kept;
     tarn__hashes seen;  /* keys and their origins, unless folds check them */
-    tarn_field *fields; /* of the sample */
+    tarn_field *fields; /* of the current sample */
     size_t capacity;
-    tarn__buf flat; /* its key without slashes */
+    tarn__buf flat; /* the current key without slashes */
 } tarn__output;
 
-/* Names and conflicts, without touching the target. target may be NULL in a dry run. */
+/* Sets names and checks the options, without touching the target. target may be NULL in a
+ * dry run. */
 TARN_CHECKED tarn_status tarn__output_init(tarn__output *o, const char *target,
                                            const tarn_pack_options *options,
                                            tarn_error *err);
@@ -38,17 +39,18 @@ void tarn__output_reset(tarn__output *o);
 
 TARN_CHECKED tarn_status tarn__output_open(tarn__output *o, tarn_error *err);
 
-/* Writes a sample as it is; a tarn_put. */
+/* Writes a sample unchanged; a tarn_put. */
 TARN_CHECKED tarn_status tarn__output_write(void *output, unsigned part, const char *key,
                                             const tarn_field *fields, size_t count,
                                             tarn_error *err);
 
-/* Whether a sample is to be written: with resume not if it exists. A tarn__keep. */
+/* Whether a sample must be written: with resume, only if it does not exist yet. A
+ * tarn__keep. */
 TARN_CHECKED tarn_status tarn__output_keep(void *output, const char *key, unsigned part,
                                            bool *out_keep, tarn_error *err);
 
-/* tarn_pack_put with more: where is what a notice names, or NULL. origin is what the
- * sample comes from: a key may come again from the same. */
+/* tarn_pack_put with two more arguments. where is the path in notices, or NULL. origin is
+ * the number of the sample's source: a key may repeat within one origin. */
 TARN_CHECKED tarn_status tarn__output_put(tarn__output *o, unsigned part, const char *key,
                                           const tarn_field *fields, size_t count,
                                           const char *where, uint32_t origin,
@@ -58,14 +60,14 @@ TARN_CHECKED tarn_status tarn__output_put(tarn__output *o, unsigned part, const 
 TARN_CHECKED tarn_status tarn__output_key(tarn__output *o, const char *key,
                                           const char **out, tarn_error *err);
 
-/* Bytes of all fields so far. */
+/* The number of bytes of all fields so far. */
 uint64_t tarn__output_bytes(const tarn__output *o);
 
-/* Publishes. After a failure, only stop is left. */
+/* Publishes the target. After a failure, only tarn__output_stop may be called. */
 TARN_CHECKED tarn_status tarn__output_finish(tarn__output *o, tarn_error *err);
 void tarn__output_stop(tarn__output *o);
 
-#define TARN__ANY_ORIGIN UINT32_MAX       /* no key may come again */
+#define TARN__ANY_ORIGIN UINT32_MAX       /* no key may repeat */
 #define TARN__NO_ORIGIN  (UINT32_MAX - 1) /* keys are not checked */
 
 /* streams.c: packs archives. */

@@ -1,4 +1,4 @@
-/* tarn_pack: which way the sources take to the target. */
+/* tarn_pack: chooses how the sources are packed, by their kinds and the target's. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,11 +17,11 @@ typedef struct packing {
     const char *const *sources;
     size_t count;
     tarn__output out;
-    tarn__collection *c; /* of files */
+    tarn__collection *c; /* the files, if files are packed */
     tarn_pack_report report;
 } packing;
 
-/* ENAMETOOLONG: a URL, or a list of them. */
+/* A URL or a list of URLs may fail with ENAMETOOLONG. */
 static tarn_status is_folder(const char *path, bool *out, tarn_error *err)
 {
     struct stat st;
@@ -35,7 +35,7 @@ static tarn_status is_folder(const char *path, bool *out, tarn_error *err)
 
 /* --- Class names -------------------------------------------------------------------- */
 
-/* Class numbers mean something only with their names: one on each line. */
+/* Class numbers are useless without the names. classes.txt has one name on each line. */
 static tarn_status classes_path(const packing *p, tarn__buf *out, tarn_error *err)
 {
     static const char name[] = "/classes.txt";
@@ -57,7 +57,7 @@ static tarn_status add_classes(packing *p, const tarn__contents *text, tarn_erro
     return TARN_OK;
 }
 
-/* A class has the number it has in the folds that exist. */
+/* Classes keep the numbers they have in existing folds. */
 static tarn_status read_classes(packing *p, const char *path, tarn_error *err)
 {
     tarn__contents text;
@@ -112,7 +112,7 @@ static tarn_status add_source(packing *p, const char *source, tarn_error *err)
     return tarn__collection_add_file(p->c, source, err);
 }
 
-static tarn_status collect(packing *p, tarn_error *err)
+static tarn_status collect_files(packing *p, tarn_error *err)
 {
     const tarn_pack_options *o = &p->out.options;
     tarn__collection_options c = {.keys = o->keys,
@@ -151,8 +151,8 @@ static int on_progress(void *context, uint64_t done, uint64_t total)
     return o->progress(o->progress_context, done, total, tarn__output_bytes(&p->out));
 }
 
-/* Those who resume need the numbers of the classes, so they come before the shards where
- * these are kept after a failure; otherwise nothing may be left of them. */
+/* Resuming needs the numbers of the classes. So if shards are kept after a failure, the
+ * classes are written first; otherwise last, so that a failure leaves nothing. */
 static tarn_status write_files(packing *p, tarn_error *err)
 {
     const tarn_pack_options *o = &p->out.options;
@@ -171,7 +171,7 @@ static tarn_status write_files(packing *p, tarn_error *err)
 
 static tarn_status pack_files(packing *p, tarn_error *err)
 {
-    tarn_status status = collect(p, err);
+    tarn_status status = collect_files(p, err);
     if (status == TARN_OK)
         status = p->out.options.dry_run
                      ? tarn__collection_list(p->c, count_sample, p, err)
@@ -186,10 +186,10 @@ static tarn_status pack_files(packing *p, tarn_error *err)
     return status;
 }
 
-/* --- Others ------------------------------------------------------------------------- */
+/* --- Streams, feeds and records ----------------------------------------------------- */
 
-/* Before anything is published, the caller may still stop. */
-static tarn_status finish(packing *p, tarn_error *err)
+/* The caller may still stop before anything is published. */
+static tarn_status finish_output(packing *p, tarn_error *err)
 {
     uint64_t samples = p->out.samples;
     if (p->out.options.progress && on_progress(p, samples, samples))
@@ -202,11 +202,11 @@ static tarn_status pack_streams(packing *p, tarn_error *err)
     const tarn_pack_options *o = &p->out.options;
     if (o->class_from_dir || o->shuffle || o->dry_run)
         return tarn__fail(err, TARN_ERR_USAGE,
-                          "classes from folders, shuffling and dry runs are for files, "
-                          "not for tar streams");
+                          "class_from_dir, shuffle and dry_run need files as sources, "
+                          "not tar streams");
     TARN_TRY(tarn__output_open(&p->out, err));
     TARN_TRY(tarn__pack_streams(&p->out, p->sources, p->count, err));
-    return finish(p, err);
+    return finish_output(p, err);
 }
 
 static tarn_status pack_feed(packing *p, tarn_error *err)
@@ -214,7 +214,7 @@ static tarn_status pack_feed(packing *p, tarn_error *err)
     const tarn_pack_options *o = &p->out.options;
     TARN_TRY(tarn__output_open(&p->out, err));
     TARN_TRY(o->feed(o->feed_context, &p->out, err));
-    return finish(p, err);
+    return finish_output(p, err);
 }
 
 static int on_record(void *context, uint64_t done, uint64_t total, uint64_t bytes)
@@ -232,7 +232,8 @@ static tarn_status pack_records(packing *p, tarn_error *err)
     if (o->shuffle || o->dry_run || o->class_from_dir || o->number || o->feed ||
         o->keys != TARN_KEYS_BASE || p->count != 1)
         return tarn__fail(err, TARN_ERR_USAGE,
-                          "%s: an IAC file is made of one folder or manifest, as it is",
+                          "%s: an IAC file is made from one folder or manifest, without "
+                          "options for samples",
                           p->out.target);
     tarn_iac_write_options usual = TARN_IAC_WRITE_OPTIONS_INIT;
     usual.overwrite = p->out.writer.overwrite;
@@ -244,7 +245,7 @@ static tarn_status pack_records(packing *p, tarn_error *err)
         &p->out.written[0].samples, err);
 }
 
-static tarn_status run(packing *p, tarn_error *err)
+static tarn_status pack_sources(packing *p, tarn_error *err)
 {
     size_t archives = 0;
     if (p->out.target && p->out.kind == TARN_TARGET_RECORDS) return pack_records(p, err);
@@ -256,12 +257,13 @@ static tarn_status run(packing *p, tarn_error *err)
     }
     if (archives && archives < p->count)
         return tarn__fail(err, TARN_ERR_USAGE,
-                          "tar archives and other files cannot be packed in one go");
+                          "cannot pack tar archives and other files in one call");
     if (archives) return pack_streams(p, err);
     const tarn_pack_options *o = &p->out.options;
     if (o->number || o->samples || o->first || o->end != UINT64_MAX)
         return tarn__fail(err, TARN_ERR_USAGE,
-                          "keys and numbers are chosen of tar streams, not of files");
+                          "selecting samples by key or number needs tar streams as "
+                          "sources, not files");
     return pack_files(p, err);
 }
 
@@ -275,7 +277,7 @@ static tarn_status check_arguments(const packing *p, const char *target,
             return tarn__fail(err, TARN_ERR_USAGE, "source number %zu is NULL", i);
     if (!p->count != (o->feed != NULL))
         return tarn__fail(err, TARN_ERR_USAGE, "%s",
-                          p->count ? "a feed takes the place of sources"
+                          p->count ? "use sources or feed, not both"
                                    : "at least one source is needed");
     if (o->n_splits && !o->splits)
         return tarn__fail(err, TARN_ERR_USAGE, "splits is NULL");
@@ -284,7 +286,7 @@ static tarn_status check_arguments(const packing *p, const char *target,
     if (target && !*target) return tarn__fail(err, TARN_ERR_USAGE, "the target is empty");
     if (target && tarn__ends_with(target, ".gnz"))
         return tarn__fail(err, TARN_ERR_USAGE,
-                          "%s: array files are made of arrays (tarn/gnz.h), not of "
+                          "%s: array files are made from arrays (tarn/gnz.h), not from "
                           "samples",
                           target);
     return TARN_OK;
@@ -322,7 +324,7 @@ tarn_status tarn_pack(const char *const *sources, size_t count, const char *targ
     packing p = {.sources = sources, .count = count};
     tarn_status status = check_arguments(&p, target, &taken, err);
     if (status == TARN_OK) status = tarn__output_init(&p.out, target, &taken, err);
-    if (status == TARN_OK) status = run(&p, err);
+    if (status == TARN_OK) status = pack_sources(&p, err);
     if (status != TARN_OK) tarn__output_stop(&p.out);
     if (out) fill_report(&p, out, size);
     tarn__output_reset(&p.out);

@@ -1,4 +1,5 @@
-/* IAC files from files: of a folder, or of a manifest that says more about each file. */
+/* Makes IAC files from the files of a folder, or of a manifest with columns for each
+ * file. */
 #include "pack/records.h"
 
 #include <errno.h>
@@ -36,11 +37,10 @@ static tarn_status add_files(tarn_iac_writer *w, char *const *files, size_t coun
     return TARN_OK;
 }
 
-/* Files in their order, next to a table with a row for each. Frees the table's builder.
- */
-static tarn_status write_pack(const char *path, tarn_iac_rows *rows, char *const *files,
-                              size_t count, const tarn_iac_write_options *options,
-                              const tarn__records_watch *watch, tarn_error *err)
+/* Writes the files in order, with an index that has a row for each. Frees rows. */
+static tarn_status write_iac(const char *path, tarn_iac_rows *rows, char *const *files,
+                             size_t count, const tarn_iac_write_options *options,
+                             const tarn__records_watch *watch, tarn_error *err)
 {
     struct ArrowArrayStream slides = {0}, index = {0};
     tarn_iac_writer *w;
@@ -61,7 +61,7 @@ typedef struct list {
     char **items;
     uint64_t *sizes;
     size_t count, capacity, sizes_capacity;
-    size_t inner; /* of a folder: where the paths inside it begin */
+    size_t inner; /* for a folder: offset of the relative path in each item */
 } list;
 
 static void list_reset(list *l)
@@ -125,7 +125,7 @@ tarn_status tarn__records_from_folder(const char *path, const char *folder,
     tarn_status status = tarn__tree_walk(&tree, folder, err);
     if (status == TARN_OK) status = folder_rows(&files, &rows, err);
     if (status == TARN_OK)
-        status = write_pack(path, rows, files.items, files.count, options, watch, err);
+        status = write_iac(path, rows, files.items, files.count, options, watch, err);
     if (status == TARN_OK && out_records) *out_records = files.count;
     list_reset(&files);
     return status;
@@ -152,30 +152,32 @@ static tarn_status add_path(manifest *m, const tarn__manifest *from,
                             const tarn__json *file, tarn_error *err)
 {
     if (!file || file->kind != TARN__JSON_STRING)
-        return tarn__fail(err, TARN_ERR_FORMAT, "it has no \"file\"");
+        return tarn__fail(err, TARN_ERR_FORMAT, "the row has no \"file\"");
     TARN_TRY(tarn__manifest_path(from, file->u.text, file->size, &m->path, err));
     return list_add(&m->files, m->path.data, 0, err);
 }
 
-/* Which columns there are, and which are of integers throughout. */
+/* Adds a cell's column, and remembers whether all its values are integers. */
 static tarn_status learn_column(manifest *m, const tarn__cell *cell, tarn_error *err)
 {
     uint32_t id;
     int64_t number;
     if (memchr(cell->name, 0, cell->name_len) ||
         !tarn__utf8_is_valid(cell->name, cell->name_len))
-        return tarn__fail(err, TARN_ERR_FORMAT, "a column's name is not plain text");
+        return tarn__fail(err, TARN_ERR_FORMAT,
+                          "a column's name is not valid UTF-8, or contains a NUL");
     TARN_TRY(tarn__names_add(&m->columns, cell->name, cell->name_len, &id, err));
     if (id >= MAX_COLUMNS)
-        return tarn__fail(err, TARN_ERR_LIMIT, "more than %d columns", MAX_COLUMNS);
+        return tarn__fail(err, TARN_ERR_LIMIT, "too many columns (limit %d)",
+                          MAX_COLUMNS);
     if (cell->value->kind != TARN__JSON_NULL && !tarn__json_int64(cell->value, &number))
         m->is_text[id] = true;
     return TARN_OK;
 }
 
-/* The first pass. */
-static tarn_status learn(void *context, const tarn__manifest *from,
-                         const tarn__cell *cells, size_t count, tarn_error *err)
+/* The first pass: reads the names and types of the columns. */
+static tarn_status learn_row(void *context, const tarn__manifest *from,
+                             const tarn__cell *cells, size_t count, tarn_error *err)
 {
     manifest *m = context;
     const tarn__json *file = NULL;
@@ -189,7 +191,7 @@ static tarn_status learn(void *context, const tarn__manifest *from,
     return add_path(m, from, file, err);
 }
 
-/* Text as it is, everything else as JSON. */
+/* Adds text unchanged and other values as JSON. */
 static tarn_status add_value(tarn_iac_rows *rows, size_t column, const tarn__json *v,
                              bool is_text, tarn_error *err)
 {
@@ -225,7 +227,7 @@ static const tarn__json *find_value(const tarn__cell *cells, size_t count,
     return NULL;
 }
 
-/* The second pass. */
+/* The second pass: adds the values. */
 static tarn_status add_row(void *context, const tarn__manifest *from,
                            const tarn__cell *cells, size_t count, tarn_error *err)
 {
@@ -266,15 +268,15 @@ static tarn_status pack_manifest(manifest *m, tarn__manifest *from, const char *
                                  const tarn_iac_write_options *options,
                                  const tarn__records_watch *watch, tarn_error *err)
 {
-    TARN_TRY(tarn__manifest_each(from, learn, m, err));
+    TARN_TRY(tarn__manifest_each(from, learn_row, m, err));
     if (m->columns.count == 0)
         return tarn__fail_at(err, TARN_ERR_FORMAT, from->path, TARN_NO_OFFSET,
-                             "the manifest has no member besides \"file\" on any line");
+                             "the manifest has no column besides \"file\"");
     TARN_TRY(new_rows(m, &m->rows, err));
     tarn_status status = tarn__manifest_each(from, add_row, m, err);
     if (status == TARN_OK)
-        return write_pack(path, m->rows, m->files.items, m->files.count, options, watch,
-                          err);
+        return write_iac(path, m->rows, m->files.items, m->files.count, options, watch,
+                         err);
     tarn_iac_rows_free(m->rows);
     return status;
 }

@@ -1,4 +1,4 @@
-/* Packing archives: samples are written as they come. */
+/* Packs archives: samples are written in the order in which they are read. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,14 +19,14 @@ typedef struct streams {
     tarn_samples *samples;
     const char **urls;
     size_t count, capacity;
-    tarn_urls *lists; /* that urls point into */
+    tarn_urls *lists; /* own the texts of urls */
     tarn_field *fields;
     size_t n_fields, field_capacity;
     tarn__names wanted;
-    bool *found; /* of wanted */
+    bool *found; /* for each of wanted */
 } streams;
 
-/* --- Which archives ----------------------------------------------------------------- */
+/* --- Archives ----------------------------------------------------------------------- */
 
 bool tarn__is_archive(const char *path)
 {
@@ -41,8 +41,8 @@ static tarn_status add_url(streams *s, const char *url, tarn_error *err)
     return TARN_OK;
 }
 
-static tarn_status expand(streams *s, const char *const *sources, size_t count,
-                          tarn_error *err)
+static tarn_status expand_sources(streams *s, const char *const *sources, size_t count,
+                                  tarn_error *err)
 {
     s->lists = calloc(count + 1, sizeof *s->lists);
     if (!s->lists) return tarn__fail_memory(err);
@@ -58,7 +58,7 @@ static tarn_status expand(streams *s, const char *const *sources, size_t count,
     return TARN_OK;
 }
 
-/* --- Their samples ------------------------------------------------------------------ */
+/* --- Samples ------------------------------------------------------------------------ */
 
 static int on_progress(void *context, uint64_t done, uint64_t total)
 {
@@ -95,7 +95,7 @@ static tarn_status put_item(streams *s, const tarn_samples_item *it, uint64_t nu
     char numbered[32];
     const char *key = it->key;
     snprintf(numbered, sizeof numbered, "%09llu", (unsigned long long)number);
-    /* What is hidden stays hidden. */
+    /* Hidden members keep their key, so that they are skipped. */
     if (p->number && it->key_len && it->key[it->key_len - 1] != '/') key = numbered;
     for (s->n_fields = 0; s->n_fields < it->count; s->n_fields++) {
         const tarn_samples_field *f = &it->fields[s->n_fields];
@@ -110,8 +110,7 @@ static tarn_status put_item(streams *s, const tarn_samples_item *it, uint64_t nu
                             check ? (uint32_t)it->shard : TARN__NO_ORIGIN, err);
 }
 
-/* --- Keys that were asked for ---------------------------------------------------------
- */
+/* --- Selected keys ------------------------------------------------------------------ */
 
 static bool is_wanted(void *context, const char *key, size_t len)
 {
@@ -149,10 +148,9 @@ static tarn_status check_found(const streams *s, tarn_error *err)
     return TARN_OK;
 }
 
-/* --- All of them ----------------------------------------------------------------------
- */
+/* --- Packing ------------------------------------------------------------------------ */
 
-/* Wanted keys may still come after the last number. */
+/* Reads on after the last number if keys are selected, to check that all exist. */
 static tarn_status put_all(streams *s, tarn_error *err)
 {
     const tarn_pack_options *p = &s->o->options;
@@ -180,7 +178,7 @@ tarn_status tarn__pack_streams(tarn__output *o, const char *const *sources, size
                   o->options.stream, err);
     streams s = {.o = o, .options = options};
     tarn__names_init(&s.wanted);
-    tarn_status status = expand(&s, sources, count, err);
+    tarn_status status = expand_sources(&s, sources, count, err);
     if (status == TARN_OK) status = take_wanted(&s, err);
     if (status == TARN_OK) status = open_samples(&s, err);
     if (status == TARN_OK) {

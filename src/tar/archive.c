@@ -1,4 +1,5 @@
-/* One archive: its members, headers and end, and samples written whole or not at all. */
+/* One archive: its members, headers and end, and samples written completely or not at
+ * all. */
 #include "tar/archive.h"
 
 #include <errno.h>
@@ -41,8 +42,8 @@ void tarn__archive_reset(tarn__archive *a)
     tarn__buf_reset(&a->name);
 }
 
-/* A new file, or one to be replaced, on a local path without compression. Devices, pipes
- * and links are for the sink to judge. */
+/* A new file, or one to be replaced, on a local path without compression. The sink
+ * decides about devices, pipes and links. */
 static bool is_plain_file(const char *url, const tarn_sink_options *o)
 {
     struct stat st;
@@ -66,7 +67,7 @@ tarn_status tarn__archive_begin(tarn__archive *a, const char *url,
     return tarn__out_sink(&a->out, sink, err);
 }
 
-/* "key.field" as a member's name, in a->name; without a key, the field alone. */
+/* Sets a->name to "key.field" as the member's name; without a key, to the field alone. */
 static tarn_status set_name(tarn__archive *a, const char *key, size_t key_len,
                             const char *field, tarn_error *err)
 {
@@ -81,7 +82,7 @@ static tarn_status set_name(tarn__archive *a, const char *key, size_t key_len,
     return TARN_OK;
 }
 
-/* Bytes that the member a->name would add. */
+/* The number of bytes that the member a->name would add. */
 static tarn_status cost_of(tarn__archive *a, uint64_t size, uint64_t *out,
                            tarn_error *err)
 {
@@ -91,7 +92,8 @@ static tarn_status cost_of(tarn__archive *a, uint64_t size, uint64_t *out,
     return TARN_OK;
 }
 
-/* What fails while bytes go out leaves a hole that nothing can be put behind. */
+/* A failure while bytes are written leaves a gap, after which nothing more can be
+ * written. */
 static tarn_status broken_if(tarn__archive *a, tarn_status status)
 {
     if (status != TARN_OK) a->broken = true;
@@ -107,7 +109,7 @@ static tarn_status put_member(tarn__archive *a, const void *data, size_t size,
     return tarn__out_zeros(&a->out, tarn__block_padding(size), err);
 }
 
-/* Adds the member a->name. *out_offset is where its own header is. */
+/* Adds the member a->name. *out_offset is the offset of its own header. */
 static tarn_status add_member(tarn__archive *a, const void *data, size_t size,
                               uint64_t *out_offset, tarn_error *err)
 {
@@ -118,7 +120,7 @@ tarn_status tarn__archive_finish(tarn__archive *a, int64_t *out_mtime_ns, tarn_e
 {
     tarn_status status = TARN_OK;
     if (a->broken)
-        status = tarn__fail(err, TARN_ERR_IO, "writing failed before; nothing is kept");
+        status = tarn__fail(err, TARN_ERR_IO, "an earlier write failed; nothing is kept");
     if (status == TARN_OK)
         status = tarn__out_zeros(&a->out, tarn__end_size(tarn__out_size(&a->out)), err);
     if (status != TARN_OK) {
@@ -128,7 +130,7 @@ tarn_status tarn__archive_finish(tarn__archive *a, int64_t *out_mtime_ns, tarn_e
     return tarn__out_finish(&a->out, out_mtime_ns, err);
 }
 
-/* --- Files that become members ----------------------------------------------------- */
+/* --- Files as members -------------------------------------------------------------- */
 
 static tarn_status stat_file(const char *path, uint64_t *out_size, tarn_error *err)
 {
@@ -155,7 +157,7 @@ static tarn_status copy_bytes(tarn__archive *a, int fd, const char *path, uint64
         if (got < 0) return tarn__fail_errno(err, path, errno, "cannot read");
         if (got == 0)
             return tarn__fail_at(err, TARN_ERR_TRUNCATED, path, size - left,
-                                 "the file became shorter while it was read");
+                                 "the file was truncated while it was read");
         *crc = tarn__crc32c(*crc, space, (size_t)got);
         a->out.used += (size_t)got;
         left -= (uint64_t)got;
@@ -163,7 +165,8 @@ static tarn_status copy_bytes(tarn__archive *a, int fd, const char *path, uint64
     return TARN_OK;
 }
 
-/* What a file's size does not say, as of those in /proc, is only found by reading. */
+/* Some files have more bytes than their size says (in /proc, for example); only reading
+ * finds them. */
 static tarn_status check_end(int fd, const char *path, uint64_t size, tarn_error *err)
 {
     unsigned char more;
@@ -173,9 +176,10 @@ static tarn_status check_end(int fd, const char *path, uint64_t size, tarn_error
     while (got < 0 && errno == EINTR);
     if (got < 0) return tarn__fail_errno(err, path, errno, "cannot read");
     if (got == 0) return TARN_OK;
-    return tarn__fail_at(err, TARN_ERR_STALE, path, size,
-                         "the file has more bytes than its size said; it changed while "
-                         "it was read, or its size is not to be had");
+    return tarn__fail_at(
+        err, TARN_ERR_STALE, path, size,
+        "the file has more bytes than its reported size; it changed while "
+        "it was read, or its size is unavailable");
 }
 
 static tarn_status copy_file(tarn__archive *a, const char *path, tarn__planned *m,
@@ -191,7 +195,7 @@ static tarn_status copy_file(tarn__archive *a, const char *path, tarn__planned *
 
 /* --- Samples ----------------------------------------------------------------------- */
 
-/* By name as bytes, which for UTF-8 is by code point. */
+/* By name as bytes, which for UTF-8 is the order of code points. */
 static int compare_members(const void *left, const void *right, void *fields)
 {
     const tarn__planned *a = left, *b = right;
@@ -229,7 +233,7 @@ static tarn_status plan_field(tarn__sample_plan *plan, tarn__archive *a, const c
     TARN_TRY(set_name(a, key, plan->key_len, field->name, err));
     TARN_TRY(cost_of(a, member->size, &cost, err));
     if (!tarn__add(plan->bytes, cost, &plan->bytes))
-        return tarn__fail(err, TARN_ERR_LIMIT, "a sample of more than 2^64 bytes");
+        return tarn__fail(err, TARN_ERR_LIMIT, "the sample has more than 2^64 bytes");
     plan->payload += member->size;
     return TARN_OK;
 }
@@ -286,7 +290,7 @@ tarn_status tarn__write_sample(tarn__archive *a, tarn__sample_plan *plan, const 
     uint64_t size = tarn__out_size(&a->out), digest = a->composer.digest;
     tarn_status status = write_fields(a, plan, key, fields, count, err);
     if (status == TARN_OK || a->broken) return status;
-    /* A file that could not be read: what was written of the sample goes back. */
+    /* A file could not be read: remove what was written of the sample. */
     a->composer.digest = digest;
     if (tarn__out_rewind(&a->out, size, NULL) != TARN_OK) a->broken = true;
     return status;
@@ -296,5 +300,5 @@ tarn_status tarn__check_unbroken(const tarn__archive *a, tarn_error *err)
 {
     if (!a->broken) return TARN_OK;
     return tarn__fail(err, TARN_ERR_IO,
-                      "writing failed before; this writer can only be abandoned");
+                      "an earlier write failed; this writer can only be abandoned");
 }

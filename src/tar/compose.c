@@ -1,7 +1,7 @@
-/* Composing headers: ustar, with a pax header before it where a name or a number does not
- * fit. The bytes are those of Python's tarfile, whose choices are: records in the order
- * path, uname, gname, uid, gid, size, mtime; "?" in the ustar fields for each character
- * that is not ASCII; 0 in the number fields; no use of the prefix field. */
+/* Composes headers: ustar, with a pax header before it if a name or a number does not
+ * fit. The bytes are those of Python's tarfile, which makes these choices: records in the
+ * order path, uname, gname, uid, gid, size, mtime; "?" in the ustar fields for each
+ * character that is not ASCII; 0 in the number fields; no use of the prefix field. */
 #include "tar/compose.h"
 
 #include <stdio.h>
@@ -28,7 +28,7 @@ enum {
     OWNER_SIZE = 32,
     DIGITS = 11, /* of size and time */
 };
-#define OCTAL_MAX  ((UINT64_C(1) << 33) - 1) /* in DIGITS octal digits */
+#define OCTAL_MAX  ((UINT64_C(1) << 33) - 1) /* the maximum of DIGITS octal digits */
 #define ID_MAX     ((1u << 21) - 1)
 #define PAX_NAME   "././@PaxHeader"
 #define PAX_MAX    (4 * TARN_MAX_NAME)
@@ -65,7 +65,8 @@ static bool is_ascii(const char *text, size_t len)
     return all < 0x80;
 }
 
-/* Text in a fixed field, one "?" for each character (or byte of none) past ASCII. */
+/* Puts text in a fixed field, with one "?" for each character (or invalid byte) beyond
+ * ASCII. */
 static void put_ascii(unsigned char *field, size_t size, const char *text, size_t len)
 {
     for (size_t at = 0, i = 0; i < len && at < size; at++) {
@@ -77,7 +78,7 @@ static void put_ascii(unsigned char *field, size_t size, const char *text, size_
     }
 }
 
-/* "LEN key=value\n", where LEN counts itself. */
+/* "LEN key=value\n", where LEN includes itself. */
 static tarn_status add_record(tarn__buf *out, const char *key, const char *value,
                               size_t value_len, tarn_error *err)
 {
@@ -103,7 +104,7 @@ static tarn_status add_number(tarn__buf *out, const char *key, long long value,
     return add_record(out, key, text, (size_t)len, err);
 }
 
-/* --- What all members share -------------------------------------------------------- */
+/* --- Values common to all members -------------------------------------------------- */
 
 static tarn_status take_owner(tarn__composer *c, size_t field, const char *key,
                               const char *name, tarn_error *err)
@@ -129,7 +130,7 @@ static tarn_status take_id(tarn__composer *c, size_t field, const char *key, uin
     put_octal(c->ready + field, 7, id > ID_MAX ? 0 : id);
     if (id <= ID_MAX) return TARN_OK;
     if (c->names == TARN_NAMES_PLAIN)
-        return tarn__fail(err, TARN_ERR_USAGE, "%s %u does not fit into a plain header",
+        return tarn__fail(err, TARN_ERR_USAGE, "%s %u does not fit in a plain header",
                           key, id);
     return add_number(&c->constant, key, id, err);
 }
@@ -153,7 +154,7 @@ static bool fits_octal(int64_t value)
     return value >= 0 && (uint64_t)value <= OCTAL_MAX;
 }
 
-/* Whether a text is a number as Python writes one: digits, a point, an exponent. */
+/* Whether a text is a number as Python writes it: digits, a point, an exponent. */
 static bool is_decimal(const char *text)
 {
     static const char allowed[] = "0123456789+-.e";
@@ -164,11 +165,11 @@ static bool is_decimal(const char *text)
 static tarn_status take_mtime_text(tarn__composer *c, const char *text, tarn_error *err)
 {
     if (!is_decimal(text))
-        return tarn__fail(err, TARN_ERR_USAGE, "mtime_text is no decimal number: %.40s",
-                          text);
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "mtime_text is not a decimal number: %.40s", text);
     if (c->names == TARN_NAMES_PLAIN)
         return tarn__fail(err, TARN_ERR_USAGE,
-                          "the time %s does not fit into a plain header", text);
+                          "the time %s does not fit in a plain header", text);
     return add_record(&c->constant, "mtime", text, strlen(text), err);
 }
 
@@ -190,7 +191,7 @@ static tarn_status take_options(tarn__composer *c, const tarn_tar_writer_options
     TARN_TRY(take_id(c, GID, "gid", o->gid, err));
     if (!fits_octal(mtime) && c->names == TARN_NAMES_PLAIN)
         return tarn__fail(err, TARN_ERR_USAGE,
-                          "the time %lld does not fit into a plain header",
+                          "the time %lld does not fit in a plain header",
                           (long long)mtime);
     c->mtime_at = c->constant.size;
     if (o->mtime_text) return take_mtime_text(c, o->mtime_text, err);
@@ -226,14 +227,14 @@ static tarn_status check_plain(const char *name, size_t len, uint64_t size,
     if (len > NAME_SIZE)
         return tarn__fail(
             err, TARN_ERR_LIMIT,
-            "the name %s has %zu bytes, and a plain tar header holds %d; pax "
-            "headers (tarn pack --pax) hold more",
+            "the name %s has %zu bytes; a plain tar header holds %d; use pax "
+            "headers (tarn pack --pax) for longer names",
             tarn_printable(shown, sizeof shown, name, len), len, NAME_SIZE);
     if (size > OCTAL_MAX)
         return tarn__fail(
             err, TARN_ERR_LIMIT,
-            "%s has %llu bytes, and a plain tar header can say %llu; pax headers "
-            "(tarn pack --pax) say more",
+            "%s has %llu bytes; a plain tar header allows %llu; use pax headers "
+            "(tarn pack --pax) for larger files",
             tarn_printable(shown, sizeof shown, name, len), (unsigned long long)size,
             (unsigned long long)OCTAL_MAX);
     return TARN_OK;
@@ -242,19 +243,19 @@ static tarn_status check_plain(const char *name, size_t len, uint64_t size,
 static tarn_status check_name(const tarn__composer *c, const char *name, size_t len,
                               uint64_t size, tarn_error *err)
 {
-    if (len == 0) return tarn__fail(err, TARN_ERR_USAGE, "a member without a name");
+    if (len == 0) return tarn__fail(err, TARN_ERR_USAGE, "a member has no name");
     if (len > TARN_MAX_NAME)
-        return tarn__fail(err, TARN_ERR_LIMIT, "a name of %zu bytes; %u are allowed", len,
-                          TARN_MAX_NAME);
+        return tarn__fail(err, TARN_ERR_LIMIT, "a name has %zu bytes (the limit is %u)",
+                          len, TARN_MAX_NAME);
     if (size > TARN_MAX_MEMBER_SIZE)
-        return tarn__fail(err, TARN_ERR_LIMIT, "a member of %llu bytes",
+        return tarn__fail(err, TARN_ERR_LIMIT, "a member is too large: %llu bytes",
                           (unsigned long long)size);
     return c->names == TARN_NAMES_PLAIN ? check_plain(name, len, size, err) : TARN_OK;
 }
 
-/* The records a member needs; none for nearly all. */
-static tarn_status collect(tarn__composer *c, const char *name, size_t len, uint64_t size,
-                           tarn_error *err)
+/* Collects the records that a member needs; nearly all need none. */
+static tarn_status collect_records(tarn__composer *c, const char *name, size_t len,
+                                   uint64_t size, tarn_error *err)
 {
     bool ascii = c->name_is_ascii = is_ascii(name, len);
     c->records.size = 0;
@@ -276,14 +277,14 @@ tarn_status tarn__compose_size(tarn__composer *c, const char *name, size_t len,
                                uint64_t size, uint64_t *out, tarn_error *err)
 {
     TARN_TRY(check_name(c, name, len, size, err));
-    TARN_TRY(collect(c, name, len, size, err));
+    TARN_TRY(collect_records(c, name, len, size, err));
     *out = TARN__BLOCK;
     if (c->records.size)
         *out += TARN__BLOCK + c->records.size + tarn__block_padding(c->records.size);
     return TARN_OK;
 }
 
-/* A pax header: all its numbers are 0, and it belongs to nobody. */
+/* A pax header: all its numbers are 0, and it has no owner. */
 static tarn_status write_records(tarn__composer *c, tarn__out *out, tarn_error *err)
 {
     const tarn__buf *r = &c->records;
@@ -310,7 +311,7 @@ tarn_status tarn__compose(tarn__composer *c, const char *name, size_t len, uint6
 {
     unsigned char *block;
     TARN_TRY(check_name(c, name, len, size, err));
-    TARN_TRY(collect(c, name, len, size, err));
+    TARN_TRY(collect_records(c, name, len, size, err));
     if (c->records.size) TARN_TRY(write_records(c, out, err));
     TARN_TRY(tarn__out_room(out, TARN__BLOCK, &block, err));
     memcpy(block, c->ready, TARN__BLOCK);

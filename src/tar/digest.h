@@ -1,7 +1,6 @@
-/* The digest of a shard's headers. What makes two archives with the same members
- * different is when they were written and by whom: the time and checksum fields of a
- * header show it, the latter by summing up all the rest. docs/formats/tarsum.md defines
- * this. */
+/* The digest of a shard's headers. Archives with the same members differ only in when and
+ * by whom they were written: the time and checksum fields of a header show that, because
+ * the checksum covers all other fields. docs/formats/tarsum.md defines the digest. */
 #ifndef TARN_TAR_DIGEST_H
 #define TARN_TAR_DIGEST_H
 
@@ -20,7 +19,7 @@ static inline uint64_t tarn__digest_header(uint64_t digest, const unsigned char 
                             tarn__get64(block + 148));
 }
 
-/* An extended header, whose size bytes of records follow the block. */
+/* An extended header; size bytes of records follow the block. */
 static inline uint64_t tarn__digest_extended(uint64_t digest, const unsigned char *block,
                                              size_t size)
 {

@@ -1,6 +1,6 @@
-/* Decoding a header block. The numeric fields of nearly every archive look alike (digits
- * to the last byte, then NUL), so that shape is recognised with a few vector compares;
- * all others take the general path, which decides alone what is accepted. */
+/* Decodes a header block. The numeric fields of nearly every archive have the same form
+ * (digits up to the last byte, then NUL), which a few vector comparisons recognise. All
+ * other blocks take the general path, which alone decides what is accepted. */
 #include "tar/header.h"
 
 #include <string.h>
@@ -39,7 +39,7 @@ static bool parse_octal(const unsigned char *field, size_t len, uint64_t *out)
     size_t i = 0;
     while (i < len && field[i] == ' ')
         i++;
-    /* Nothing but blanks, not even a NUL, is no number to GNU tar. */
+    /* GNU tar rejects a field that has only blanks and no NUL. */
     if (i == len) return false;
     for (; i < len && field[i] >= '0' && field[i] <= '7'; i++)
         value = value << 3 | (uint64_t)(field[i] - '0');
@@ -91,7 +91,7 @@ static bool is_blank(const unsigned char *field, size_t len)
     return true;
 }
 
-/* Sums of the block's bytes, its own checksum field included. */
+/* The sum of all bytes of the block, including its own checksum field. */
 #if defined(__x86_64__)
 #define AVX2 __attribute__((target("avx2")))
 
@@ -133,11 +133,12 @@ static unsigned expected_sum(const unsigned char *block)
 {
     uint64_t own = tarn__get64(block + SUM_AT), even = own & UINT64_C(0x00ff00ff00ff00ff);
     uint64_t odd = own >> 8 & UINT64_C(0x00ff00ff00ff00ff);
-    own = (even + odd) * UINT64_C(0x0001000100010001) >> 48; /* its eight bytes summed */
+    own = (even + odd) * UINT64_C(0x0001000100010001) >> 48; /* the sum of its eight
+                                                                bytes */
     return sum_bytes(block) - (unsigned)own + ' ' * SUM_LEN;
 }
 
-/* Some old programs added the bytes up as signed chars. */
+/* Some old programs summed the bytes as signed chars. */
 static unsigned expected_signed_sum(const unsigned char *block)
 {
     int sum = ' ' * SUM_LEN;
@@ -159,8 +160,8 @@ bool tarn__header_sum_matches(const unsigned char *block)
 }
 
 #if defined(__SSE2__)
-/* D: a digit, E: the NUL or blank that ends a field. Masking a byte with F8 leaves 30 of
- * a digit alone, masking with DF leaves 0 of an end alone. */
+/* D: a digit, E: the NUL or blank that ends a field. Masking with F8 gives 30 only for a
+ * digit, and masking with DF gives 0 only for an end. */
 #define D_MASK       0xf8
 #define E_MASK       0xdf
 #define D_LEFT       0x30
@@ -173,42 +174,43 @@ bool tarn__header_sum_matches(const unsigned char *block)
             D, D, E, E                                                                   \
     }
 
-enum { NUMBERS_LEN = SUM_AT + SUM_LEN - MODE_AT }; /* mode to checksum */
+enum { NUMBERS_LEN = SUM_AT + SUM_LEN - MODE_AT }; /* from mode to checksum */
 
-static __m128i load(const unsigned char *p)
+static __m128i load_vector(const unsigned char *p)
 {
     return _mm_loadu_si128((const __m128i *)(const void *)p);
 }
 
 /* Whether mode, owner, group, size, time and checksum are digits up to their last byte
- * (the checksum up to its last two), and the device numbers are zero or not there. */
+ * (the checksum up to its last two), and the device numbers are zero or missing. */
 static bool has_usual_numbers(const unsigned char *block)
 {
     static const unsigned char mask[NUMBERS_LEN] = NUMBERS(D_MASK, E_MASK);
     static const unsigned char left[NUMBERS_LEN] = NUMBERS(D_LEFT, E_LEFT);
     /* Four vectors; the last overlaps the third. */
     static const unsigned char at[4] = {0, 16, 32, NUMBERS_LEN - 16};
-    __m128i device = load(block + MAJOR_AT), zero = _mm_setzero_si128();
-    const __m128i digits = load((const unsigned char *)"0000000\0"
-                                                       "0000000\0");
+    __m128i device = load_vector(block + MAJOR_AT), zero = _mm_setzero_si128();
+    const __m128i digits = load_vector((const unsigned char *)"0000000\0"
+                                                              "0000000\0");
     __m128i good =
         _mm_or_si128(_mm_cmpeq_epi8(device, zero), _mm_cmpeq_epi8(device, digits));
     for (int i = 0; i < 4; i++) {
-        __m128i v = _mm_and_si128(load(block + MODE_AT + at[i]), load(mask + at[i]));
-        good = _mm_and_si128(good, _mm_cmpeq_epi8(v, load(left + at[i])));
+        __m128i v = _mm_and_si128(load_vector(block + MODE_AT + at[i]),
+                                  load_vector(mask + at[i]));
+        good = _mm_and_si128(good, _mm_cmpeq_epi8(v, load_vector(left + at[i])));
     }
     return _mm_movemask_epi8(good) == 0xffff;
 }
 
-/* The length of the text in a field of at least 16 bytes that need not end in NUL. */
+/* The length of the text in a field of at least 16 bytes that need not end with a NUL. */
 static size_t text_length(const unsigned char *field, size_t len)
 {
     const __m128i zero = _mm_setzero_si128();
     for (size_t i = 0; i + 16 <= len; i += 16) {
-        int nuls = _mm_movemask_epi8(_mm_cmpeq_epi8(load(field + i), zero));
+        int nuls = _mm_movemask_epi8(_mm_cmpeq_epi8(load_vector(field + i), zero));
         if (nuls) return i + (size_t)__builtin_ctz((unsigned)nuls);
     }
-    int nuls = _mm_movemask_epi8(_mm_cmpeq_epi8(load(field + len - 16), zero));
+    int nuls = _mm_movemask_epi8(_mm_cmpeq_epi8(load_vector(field + len - 16), zero));
     return nuls ? len - 16 + (size_t)__builtin_ctz((unsigned)nuls) : len;
 }
 #else
@@ -225,7 +227,8 @@ static size_t text_length(const unsigned char *field, size_t len)
 }
 #endif
 
-/* Eight octal digits at once, the first in the lowest byte: pairs, fours, all. */
+/* Converts eight octal digits at once, the first in the lowest byte: in pairs, fours,
+ * then all. */
 static uint64_t octal8(uint64_t digits)
 {
     digits &= UINT64_C(0x0707070707070707);
@@ -234,7 +237,7 @@ static uint64_t octal8(uint64_t digits)
     return (digits << 12 | digits >> 32) & UINT64_C(0xffffff);
 }
 
-/* The size and the checksum of a header whose numbers have the usual shape. */
+/* The size and the checksum of a header whose numbers have the usual form. */
 static uint64_t usual_size(const unsigned char *block)
 {
     const unsigned char *d = block + SIZE_AT;
@@ -247,8 +250,8 @@ static uint64_t usual_sum(const unsigned char *block)
     return octal8(tarn__get64(block + SUM_AT) << 16);
 }
 
-/* Fields this library makes nothing of still decide whether every program can read the
- * header. A time before 1970 (base-256, negative) is fine with all of them. */
+/* Fields that this library does not use still decide whether every program can read the
+ * header. All programs accept a time before 1970 (base-256, negative). */
 static bool is_tolerable(const unsigned char *field, size_t len, bool may_be_negative)
 {
     uint64_t ignored;
@@ -280,7 +283,7 @@ static tarn_status fail_size(const unsigned char *block, tarn_error *err)
 {
     char shown[64];
     tarn_printable(shown, sizeof shown, (const char *)block + SIZE_AT, SIZE_LEN);
-    return tarn__fail(err, TARN_ERR_FORMAT, "the size field is no acceptable number: %s",
+    return tarn__fail(err, TARN_ERR_FORMAT, "the size field is not a valid number: %s",
                       shown);
 }
 
@@ -295,7 +298,7 @@ static tarn_status parse_numbers(const unsigned char *block, uint64_t *out_size,
         if (is_blank(block + SUM_AT, SUM_LEN) ||
             !parse_octal(block + SUM_AT, SUM_LEN, &sum))
             return tarn__fail(err, TARN_ERR_FORMAT,
-                              "not a tar header: its checksum field is not a number");
+                              "not a tar header: the checksum field is not a number");
         if (!sum_is(block, sum)) goto mismatch;
         TARN_TRY(check_fields(block, err));
         if (!tarn__header_number(block + SIZE_AT, SIZE_LEN, out_size))
@@ -365,7 +368,7 @@ static tarn_status kind_of(char type, tarn__kind *out, tarn_error *err)
         return TARN_OK;
     case 'S':
         return tarn__fail(err, TARN_ERR_UNSUPPORTED,
-                          "sparse member: its bytes are not stored as they are; pack it "
+                          "sparse members are not supported; create the archive "
                           "without --sparse");
     default:
         return tarn__fail(err, TARN_ERR_UNSUPPORTED,

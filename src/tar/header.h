@@ -6,7 +6,8 @@
 
 #define TARN__BLOCK 512u
 
-/* Where the name, the kind and what stands before the name are in a block. */
+/* The fields of a block: size of the name, and offsets of the type and of the prefix of
+ * the name. */
 #define TARN__NAME_SIZE 100u
 #define TARN__TYPE_AT   156u
 #define TARN__PREFIX_AT 345u
@@ -17,7 +18,7 @@ typedef enum tarn__kind {
     TARN__LINK,
     TARN__DEVICE,
     TARN__PAX,        /* 'x': describes the next member */
-    TARN__PAX_GLOBAL, /* 'g': describes all that follow */
+    TARN__PAX_GLOBAL, /* 'g': describes all following members */
     TARN__GNU_NAME,   /* 'L': the next member's long name */
     TARN__GNU_LINK    /* 'K': the next member's long link target */
 } tarn__kind;
@@ -32,14 +33,14 @@ typedef struct tarn__header {
     size_t prefix_len;
 } tarn__header;
 
-/* Checks and decodes a block. Where tar programs disagree about it, it is refused. */
+/* Checks and decodes a block. Blocks that tar programs read differently are rejected. */
 TARN_CHECKED tarn_status tarn__header_parse(const unsigned char *block, tarn__header *out,
                                             tarn_error *err);
 
-/* Whether the stored checksum is the block's. Nothing else is looked at. */
+/* Whether the stored checksum is correct. Nothing else is checked. */
 bool tarn__header_sum_matches(const unsigned char *block);
 
-/* Time and mode, 0 where they cannot be read. */
+/* Time and mode, 0 if unreadable. */
 int64_t tarn__header_time(const unsigned char *block);
 uint32_t tarn__header_mode(const unsigned char *block);
 
@@ -48,7 +49,7 @@ bool tarn__header_number(const unsigned char *field, size_t len, uint64_t *out);
 
 bool tarn__block_is_zero(const unsigned char *block);
 
-/* The first byte that is not zero, or len. */
+/* The index of the first byte that is not zero, or len. */
 size_t tarn__zero_span(const unsigned char *data, size_t len);
 
 #endif

@@ -1,6 +1,6 @@
-/* The base rule is the reference's: the name after the last slash, up to its first dot.
- * The path rule is WebDataset's: folders stay in the key, and what has no dot, or begins
- * with one, or is metadata (__name__) belongs to no sample. */
+/* The base rule is that of glzn: the name after the last slash, up to its first dot. The
+ * path rule is WebDataset's: folders are part of the key, and names without a dot, names
+ * that begin with one, and metadata (__name__) do not belong to a sample. */
 #include "tar/keys.h"
 
 #include <string.h>
@@ -17,8 +17,8 @@
 #include "base/error.h"
 #include "base/utf8.h"
 
-/* Replacing a malformed byte triples it; lower-casing makes half as much again at most,
- * and both stand in one buffer. */
+/* Replacing a malformed byte takes three bytes; lower-casing adds at most half of the
+ * length, and both results are in one buffer. */
 #define GROWTH  8u
 #define MAX_KEY (GROWTH * TARN_MAX_NAME)
 
@@ -40,16 +40,16 @@ uint64_t tarn__key_hash(const char *stem, size_t len)
     return XXH64(stem, len, 0);
 }
 
-/* Where a name has what: bit i stands for byte i. */
+/* Positions of special characters in a name: bit i is for byte i. */
 typedef struct marks {
     uint64_t slash, dot, control, high, upper;
 } marks;
 
-enum { MARKED = 64 }; /* bytes that marks can stand for */
+enum { MARKED = 64 }; /* maximum length of a name with marks */
 
 #if defined(__SSE2__)
-/* The last n bytes (1 to 16) of text, which has len, in the low bytes; zeros above. No
- * byte outside text is touched. */
+/* Loads the last n bytes (1 to 16) of text, which has len bytes, into the low bytes, with
+ * zeros above. Reads no byte outside text. */
 static __m128i load_last(const char *text, size_t len, size_t n)
 {
     const char *end = text + len;
@@ -65,12 +65,12 @@ static __m128i load_last(const char *text, size_t len, size_t n)
     return _mm_cvtsi64_si128((long long)bytes);
 }
 
-static uint64_t bits(__m128i compared)
+static uint64_t mask_of(__m128i compared)
 {
     return (uint64_t)(unsigned)_mm_movemask_epi8(compared);
 }
 
-static bool mark(const char *text, size_t len, marks *out)
+static bool mark_name(const char *text, size_t len, marks *out)
 {
     *out = (marks){0};
     if (len > MARKED) return false;
@@ -81,29 +81,29 @@ static bool mark(const char *text, size_t len, marks *out)
         __m128i between =
             _mm_max_epu8(_mm_min_epu8(v, _mm_set1_epi8('Z')), _mm_set1_epi8('A'));
         __m128i del = _mm_cmpeq_epi8(v, _mm_set1_epi8(0x7f));
-        out->slash |= bits(_mm_cmpeq_epi8(v, _mm_set1_epi8('/'))) << i;
-        out->dot |= bits(_mm_cmpeq_epi8(v, _mm_set1_epi8('.'))) << i;
-        out->control |= bits(_mm_or_si128(low, del)) << i;
-        out->high |= bits(v) << i;
-        out->upper |= bits(_mm_cmpeq_epi8(between, v)) << i;
+        out->slash |= mask_of(_mm_cmpeq_epi8(v, _mm_set1_epi8('/'))) << i;
+        out->dot |= mask_of(_mm_cmpeq_epi8(v, _mm_set1_epi8('.'))) << i;
+        out->control |= mask_of(_mm_or_si128(low, del)) << i;
+        out->high |= mask_of(v) << i;
+        out->upper |= mask_of(_mm_cmpeq_epi8(between, v)) << i;
     }
-    /* The zeros behind a short name look like control characters. */
+    /* The zeros after a short name look like control characters. */
     if (len < MARKED) out->control &= (UINT64_C(1) << len) - 1;
     return true;
 }
 #else
-static bool mark(const char *text, size_t len, marks *out)
+static bool mark_name(const char *text, size_t len, marks *out)
 {
     (void)text, (void)len, (void)out;
     return false;
 }
 #endif
 
-/* What a part of a name contains. A tab is a blank in some people's names, and harmless
- * in an index. */
+/* What a part of a name contains. Tabs are allowed: some names contain them, and they do
+ * no harm in an index. */
 enum { HAS_CONTROL = 1, HAS_HIGH = 2, HAS_UPPER = 4 };
 
-static unsigned contents(const char *text, size_t len)
+static unsigned contents_of(const char *text, size_t len)
 {
     unsigned found = 0;
     for (size_t i = 0; i < len; i++) {
@@ -115,7 +115,8 @@ static unsigned contents(const char *text, size_t len)
     return found;
 }
 
-static tarn_status clean(tarn__buf *out, const char **text, size_t *len, tarn_error *err)
+static tarn_status clean_text(tarn__buf *out, const char **text, size_t *len,
+                              tarn_error *err)
 {
     if (tarn__utf8_is_valid(*text, *len)) return TARN_OK;
     out->size = 0;
@@ -125,13 +126,14 @@ static tarn_status clean(tarn__buf *out, const char **text, size_t *len, tarn_er
     return TARN_OK;
 }
 
-static tarn_status lower(tarn__splitter *s, tarn__key *key, unsigned has, tarn_error *err)
+static tarn_status lower_field(tarn__splitter *s, tarn__key *key, unsigned has,
+                               tarn_error *err)
 {
     if (!(has & (HAS_HIGH | HAS_UPPER))) return TARN_OK;
     tarn__buf *out = &s->field;
     out->size = 0;
-    /* Cleaned and lowered text one behind the other: the first is read while the second
-     * is written, so room is made before either. */
+    /* The cleaned text and the lower-cased text are in the same buffer: the first is read
+     * while the second is written, so space for both is reserved first. */
     TARN_TRY(tarn__buf_reserve(out, GROWTH * key->field_len, err));
     TARN_TRY(tarn__utf8_clean(out, key->field, key->field_len, err));
     size_t cleaned = out->size;
@@ -145,13 +147,14 @@ static tarn_status refuse_control(const char *name, size_t len, const char *part
                                   tarn_error *err)
 {
     char shown[256];
-    return tarn__fail(err, TARN_ERR_FORMAT,
-                      "member %s: its %s has a control character, which an index cannot "
-                      "hold",
-                      tarn_printable(shown, sizeof shown, name, len), part);
+    return tarn__fail(
+        err, TARN_ERR_FORMAT,
+        "member %s: its %s contains a control character, which an index cannot "
+        "hold",
+        tarn_printable(shown, sizeof shown, name, len), part);
 }
 
-/* __name__ or __name__/... at the top are WebDataset's own. */
+/* __name__ or __name__/... at the top level is WebDataset's metadata. */
 bool tarn__is_metadata(const char *name, size_t len)
 {
     const char *slash = memchr(name, '/', len);
@@ -159,12 +162,12 @@ bool tarn__is_metadata(const char *name, size_t len)
     return top >= 4 && memcmp(name, "__", 2) == 0 && memcmp(name + top - 2, "__", 2) == 0;
 }
 
-/* Most names are short and plain, and the marks show it: then all that is left to do is
- * to find the two places. */
+/* Most names are short and plain, which the marks show; then only the slash and the dot
+ * have to be found. */
 static bool split_plain(tarn_keys rule, const char *name, size_t len, tarn__key *out)
 {
     marks m;
-    if (rule != TARN_KEYS_BASE || !len || !mark(name, len, &m)) return false;
+    if (rule != TARN_KEYS_BASE || !len || !mark_name(name, len, &m)) return false;
     if (m.control || m.high || m.upper) return false;
     size_t base = m.slash ? 64 - (size_t)__builtin_clzll(m.slash) : 0;
     uint64_t dots = base < MARKED ? m.dot & ~UINT64_C(0) << base : 0;
@@ -180,7 +183,7 @@ tarn_status tarn__split(tarn__splitter *s, tarn_keys rule, const char *name, siz
                         tarn__key *out, tarn_error *err)
 {
     if (split_plain(rule, name, len, out)) return TARN_OK;
-    if (!len) name = ""; /* a header's name may be empty, and then nowhere */
+    if (!len) name = ""; /* an empty name of a header has no valid pointer */
     const char *slash = memrchr(name, '/', len);
     const char *base = slash ? slash + 1 : name;
     size_t base_len = len - (size_t)(base - name);
@@ -194,10 +197,11 @@ tarn_status tarn__split(tarn__splitter *s, tarn_keys rule, const char *name, siz
         out->stem = name;
         out->stem_len = (size_t)(dot - name);
     }
-    unsigned in_stem = contents(out->stem, out->stem_len);
-    unsigned in_field = contents(out->field, out->field_len);
+    unsigned in_stem = contents_of(out->stem, out->stem_len);
+    unsigned in_field = contents_of(out->field, out->field_len);
     if (in_stem & HAS_CONTROL) return refuse_control(name, len, "key", err);
     if (in_field & HAS_CONTROL) return refuse_control(name, len, "field", err);
-    if (in_stem & HAS_HIGH) TARN_TRY(clean(&s->stem, &out->stem, &out->stem_len, err));
-    return lower(s, out, in_field, err);
+    if (in_stem & HAS_HIGH)
+        TARN_TRY(clean_text(&s->stem, &out->stem, &out->stem_len, err));
+    return lower_field(s, out, in_field, err);
 }

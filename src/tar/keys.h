@@ -1,4 +1,4 @@
-/* From a member's name to its sample key and field. */
+/* Derives the sample key and the field from a member's name. */
 #ifndef TARN_TAR_KEYS_H
 #define TARN_TAR_KEYS_H
 
@@ -7,13 +7,13 @@
 #include "base/buf.h"
 
 typedef struct tarn__key {
-    const char *stem; /* well-formed UTF-8, except by WebDataset's own rule */
+    const char *stem; /* well-formed UTF-8, except with WebDataset's own rule */
     size_t stem_len;
     const char *field; /* lower case */
     size_t field_len;
 } tarn__key;
 
-/* Room for keys that are not a plain part of the name. */
+/* Buffers for keys that are not simply a part of the name. */
 typedef struct tarn__splitter {
     tarn__buf stem, field;
 } tarn__splitter;
@@ -21,25 +21,25 @@ typedef struct tarn__splitter {
 void tarn__splitter_init(tarn__splitter *splitter);
 void tarn__splitter_reset(tarn__splitter *splitter);
 
-/* Splits a name by the rule. TARN_END if the rule says that it is part of no sample;
- * TARN_ERR_FORMAT if the key or the field has a control character other than a tab, which
- * the index could not hold. The key points into name or into the splitter. */
+/* Splits a name by the rule. TARN_END if the name does not belong to a sample;
+ * TARN_ERR_FORMAT if the key or the field contains a control character other than a tab,
+ * which the index cannot store. The key points into name or into the splitter. */
 TARN_CHECKED tarn_status tarn__split(tarn__splitter *splitter, tarn_keys rule,
                                      const char *name, size_t len, tarn__key *out,
                                      tarn_error *err);
 
 /* Splits a name as WebDataset's reader does: bytes that are not UTF-8 and control
- * characters stay. TARN_END as above. */
+ * characters are kept. TARN_END as above. */
 TARN_CHECKED tarn_status tarn__split_webdataset(tarn__splitter *splitter,
                                                 const char *name, size_t len,
                                                 tarn__key *out, tarn_error *err);
 
-/* Whether a member of this name is metadata: __name__ or __name__/... by the path rule,
- * and what WebDataset's reader passes over besides. */
+/* Whether a member with this name is metadata: __name__ or __name__/... by the path rule,
+ * and names that WebDataset's reader skips as well. */
 bool tarn__is_metadata(const char *name, size_t len);
 bool tarn__is_webdataset_metadata(const char *name, size_t len);
 
-/* XXH64, seed 0: what an index row holds of a key. */
+/* XXH64 with seed 0: the hash of a key in an index row. */
 uint64_t tarn__key_hash(const char *stem, size_t len);
 
 #endif

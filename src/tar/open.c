@@ -1,5 +1,5 @@
-/* Opening an archive: a plain file by position, all else as a stream. What it is, is told
- * by its first bytes, never by its name. */
+/* Opens an archive: a plain file by position, everything else as a stream. The first
+ * bytes decide what it is, never its name. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +11,8 @@
 #include "io/url.h"
 #include "tar/reader.h"
 
-/* The compression that the first bytes show, or NULL. A header that is intact is the
- * beginning of an archive, whatever its first member is called. */
+/* The compression that the first bytes show, or NULL. A valid header is the beginning of
+ * an archive, whatever its first member is called. */
 static tarn_status find_compression(const tarn__file *file, const char **out,
                                     tarn_error *err)
 {
@@ -31,7 +31,7 @@ static tarn_status find_compression(const tarn__file *file, const char **out,
     return TARN_OK;
 }
 
-static void begin(tarn_tar *tar, const tarn_tar_options *options)
+static void begin_reading(tarn_tar *tar, const tarn_tar_options *options)
 {
     *tar = (tarn_tar){.options = *options, .torn_at = TARN_NO_OFFSET};
     tar->file.fd = -1;
@@ -49,7 +49,7 @@ static tarn_status open_file(tarn_tar *tar, const char *path, tarn__window_use u
     TARN_TRY(find_compression(&tar->file, &compression, err));
     if (compression)
         return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, path, 0,
-                             "compressed with %s, so it has no random access: "
+                             "compressed with %s, so random access is impossible; "
                              "decompress it first",
                              compression);
     return tarn__window_open(&tar->window, &tar->file, use, err);
@@ -59,7 +59,7 @@ tarn_status tarn__tar_open(tarn_tar *tar, const char *path,
                            const tarn_tar_options *options, tarn__window_use use,
                            tarn_error *err)
 {
-    begin(tar, options);
+    begin_reading(tar, options);
     tarn_status status = open_file(tar, path, use, err);
     if (status != TARN_OK) tarn__tar_close(tar);
     return status;
@@ -78,9 +78,9 @@ static tarn_status open_source(tarn_tar *tar, const char *url, tarn_error *err)
     return tarn__window_open_source(&tar->window, &tar->file, tar->source, err);
 }
 
-/* What can be read as a stream but not by position: all files that are not regular, and
- * compressed ones. What is not there is left to whoever opens it. */
-static tarn_status look_at_file(const char *path, bool *out_stream, tarn_error *err)
+/* Whether a file can only be read as a stream: files that are not regular, and compressed
+ * ones. A missing file is reported when it is opened. */
+static tarn_status check_file(const char *path, bool *out_stream, tarn_error *err)
 {
     struct stat st;
     tarn__file file;
@@ -99,7 +99,7 @@ static tarn_status look_at_file(const char *path, bool *out_stream, tarn_error *
 static tarn_status is_stream(const char *path, bool *out, tarn_error *err)
 {
     *out = strcmp(path, "-") == 0 || tarn__url_scheme(path) > 0;
-    return *out ? TARN_OK : look_at_file(path, out, err);
+    return *out ? TARN_OK : check_file(path, out, err);
 }
 
 bool tarn_tar_is_stream(const char *path)
@@ -115,7 +115,7 @@ tarn_status tarn__tar_open_url(tarn_tar *tar, const char *url,
 {
     bool called = options->source && options->source->calls;
     bool stream = called;
-    begin(tar, options);
+    begin_reading(tar, options);
     if (!called) TARN_TRY(is_stream(url, &stream, err));
     if (!stream) return tarn__tar_open(tar, url, options, use, err);
     tarn_status status = open_source(tar, url, err);

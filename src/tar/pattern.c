@@ -10,8 +10,8 @@
 
 enum { MAX_WIDTH = 20 };
 
-/* The width in %d or %0Nd at text, which *out_len measures; -1 if it is neither. */
-static int directive(const char *text, size_t *out_len)
+/* The width in %d or %0Nd at text, and its length in *out_len; -1 if it is neither. */
+static int directive_width(const char *text, size_t *out_len)
 {
     size_t at = 1, width = 0;
     if (text[at] == '0')
@@ -22,11 +22,11 @@ static int directive(const char *text, size_t *out_len)
     return (int)width;
 }
 
-static tarn_status refuse(const char *text, tarn_error *err)
+static tarn_status refuse_pattern(const char *text, tarn_error *err)
 {
     char shown[200];
     return tarn__fail(err, TARN_ERR_USAGE,
-                      "%s has to hold the shard's number once, as %%d or %%06d",
+                      "%s must contain the shard's number exactly once, as %%d or %%06d",
                       tarn_printable(shown, sizeof shown, text, strlen(text)));
 }
 
@@ -42,8 +42,8 @@ tarn_status tarn__pattern_take(tarn__pattern *p, const char *text, tarn_error *e
         if (*at == '%' && at[1] == '%') {
             len = 2;
         } else if (*at == '%') {
-            int width = directive(at, &len);
-            if (width < 0 || found) return refuse(text, err);
+            int width = directive_width(at, &len);
+            if (width < 0 || found) return refuse_pattern(text, err);
             found = true;
             p->width = (unsigned)width;
             out = p->after;
@@ -52,7 +52,7 @@ tarn_status tarn__pattern_take(tarn__pattern *p, const char *text, tarn_error *e
         }
         out[used++] = *at;
     }
-    return found ? TARN_OK : refuse(text, err);
+    return found ? TARN_OK : refuse_pattern(text, err);
 }
 
 void tarn__pattern_reset(tarn__pattern *p)

@@ -9,7 +9,8 @@ typedef struct tarn__pattern {
     unsigned width;
 } tarn__pattern;
 
-/* Exactly one %d or %0Nd; a shell or printf never sees the pattern. */
+/* Requires exactly one %d or %0Nd. The pattern is never passed to a shell or to
+ * printf. */
 TARN_CHECKED tarn_status tarn__pattern_take(tarn__pattern *pattern, const char *text,
                                             tarn_error *err);
 void tarn__pattern_reset(tarn__pattern *pattern);

@@ -1,4 +1,4 @@
-/* Each record is "LENGTH KEY=VALUE\n", the length in decimal and counting itself. */
+/* Each record is "LENGTH KEY=VALUE\n"; the decimal length includes itself. */
 #include "tar/pax.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@ typedef struct record {
     size_t key_len, value_len;
 } record;
 
-/* What the strictest of the tar programs accepts. */
+/* The limits of the strictest tar program. */
 enum { MAX_RECORD = 999999, MAX_DIGITS = 20 };
 
 static bool is_digit(char c)
@@ -30,7 +30,7 @@ static bool key_starts(const record *r, const char *start)
     return r->key_len >= len && memcmp(r->key, start, len) == 0;
 }
 
-/* Splits off the record at the front. */
+/* Splits off the first record. */
 static tarn_status next_record(const char *at, size_t left, record *out, size_t *out_len,
                                tarn_error *err)
 {
@@ -41,7 +41,7 @@ static tarn_status next_record(const char *at, size_t left, record *out, size_t 
         return tarn__fail(err, TARN_ERR_FORMAT,
                           "malformed pax record: it does not begin with a length");
     if (length > MAX_RECORD)
-        return tarn__fail(err, TARN_ERR_LIMIT, "a pax record of more than %d bytes",
+        return tarn__fail(err, TARN_ERR_LIMIT, "a pax record has more than %d bytes",
                           MAX_RECORD);
     if (length > left || length < i + 4 || at[length - 1] != '\n')
         return tarn__fail(err, TARN_ERR_FORMAT,
@@ -52,10 +52,10 @@ static tarn_status next_record(const char *at, size_t left, record *out, size_t 
         key_len++;
     if (key_len == 0 || key_len == most || out->key[key_len] != '=')
         return tarn__fail(err, TARN_ERR_FORMAT,
-                          "malformed pax record: no key, or one with a NUL inside");
+                          "malformed pax record: the key is missing or contains a NUL");
     if (out->key[0] == ' ' || out->key[0] == '\t')
         return tarn__fail(err, TARN_ERR_FORMAT,
-                          "malformed pax record: a key that begins with a blank");
+                          "malformed pax record: the key begins with a blank");
     out->key_len = key_len;
     const char *equals = out->key + key_len;
     out->value = equals + 1;
@@ -74,8 +74,7 @@ static tarn_status take_size(const record *r, tarn__pax *out, tarn_error *err)
     }
     if (!good || value >= TARN_MAX_MEMBER_SIZE) {
         char shown[64];
-        return tarn__fail(err, TARN_ERR_FORMAT,
-                          "the pax size is no acceptable number: %s",
+        return tarn__fail(err, TARN_ERR_FORMAT, "the pax size is not a valid number: %s",
                           tarn_printable(shown, sizeof shown, r->value, r->value_len));
     }
     out->has_size = true;
@@ -136,10 +135,10 @@ static tarn_status take_path(const record *r, tarn__pax *out, tarn_error *err)
         return tarn__fail(err, TARN_ERR_FORMAT, "the pax path is empty");
     if (memchr(r->value, 0, r->value_len))
         return tarn__fail(err, TARN_ERR_FORMAT,
-                          "the pax path has a NUL inside: tar programs disagree about "
+                          "the pax path contains a NUL: tar programs disagree about "
                           "this member's name");
     if (r->value_len > TARN_MAX_NAME)
-        return tarn__fail(err, TARN_ERR_LIMIT, "a name of more than %u bytes",
+        return tarn__fail(err, TARN_ERR_LIMIT, "a name has more than %u bytes",
                           TARN_MAX_NAME);
     out->path = r->value;
     out->path_len = r->value_len;
@@ -152,7 +151,7 @@ static tarn_status check_charset(const record *r, tarn_error *err)
     if ((r->value_len == 6 && memcmp(r->value, "BINARY", 6) == 0) ||
         (r->value_len == sizeof utf8 - 1 && memcmp(r->value, utf8, sizeof utf8 - 1) == 0))
         return TARN_OK;
-    return tarn__fail(err, TARN_ERR_UNSUPPORTED, "a pax hdrcharset nobody knows");
+    return tarn__fail(err, TARN_ERR_UNSUPPORTED, "unknown pax hdrcharset");
 }
 
 static bool says_sparse(const record *r)
@@ -171,7 +170,7 @@ static tarn_status take_record(const record *r, tarn__pax *out, tarn_error *err)
     if (key_is(r, "hdrcharset")) return check_charset(r, err);
     if (!says_sparse(r)) return TARN_OK;
     return tarn__fail(err, TARN_ERR_UNSUPPORTED,
-                      "sparse member: its bytes are not stored as they are; pack it "
+                      "sparse members are not supported; create the archive "
                       "without --sparse");
 }
 

@@ -5,7 +5,7 @@
 #include <tarn/base.h>
 
 typedef struct tarn__pax {
-    const char *path; /* points into the records; NULL if there is none */
+    const char *path; /* points into the records; NULL if missing */
     size_t path_len;
     bool has_size;
     uint64_t size;
@@ -14,8 +14,8 @@ typedef struct tarn__pax {
     uint32_t mtime_ns;
 } tarn__pax;
 
-/* Parses all records and keeps those that matter here, the last of each key. A record
- * that is malformed, or that says the member is sparse, is refused. */
+/* Parses all records and keeps those that the reader uses, the last one of each key.
+ * Malformed records, and records of sparse members, are rejected. */
 TARN_CHECKED tarn_status tarn__pax_parse(const char *records, size_t len, tarn__pax *out,
                                          tarn_error *err);
 

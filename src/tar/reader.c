@@ -1,5 +1,5 @@
-/* Walks an archive header by header. A step either yields a member or says what is wrong;
- * what lenient mode makes of the latter is in recover.c. */
+/* Walks an archive header by header. A step either returns a member or an error;
+ * recover.c handles errors in lenient mode. */
 #include "tar/reader.h"
 
 #include <stdlib.h>
@@ -36,7 +36,7 @@ tarn_status tarn__tar_skip_zeros(tarn_tar *tar, uint64_t from, uint64_t *out,
     for (;;) {
         const unsigned char *data;
         size_t len;
-        /* What is not zero begins somewhere in a block, which may be a header. */
+        /* The first byte that is not zero may be inside a block that is a header. */
         if (kept == TARN_NO_OFFSET)
             tarn__window_keep(&tar->window, from & ~(uint64_t)(TARN__BLOCK - 1));
         tarn_status status =
@@ -52,7 +52,7 @@ tarn_status tarn__tar_skip_zeros(tarn_tar *tar, uint64_t from, uint64_t *out,
     return TARN_OK;
 }
 
-/* At a zero block: all that follows must be zero as well. */
+/* At a zero block: everything after it must be zero too. */
 static tarn_status check_end(tarn_tar *tar, tarn_error *err)
 {
     uint64_t end = tar->at, rest;
@@ -91,7 +91,7 @@ static bool is_cut(const tarn_tar *tar)
     return m->size && tar->file.size < m->offset + TARN__BLOCK + m->size;
 }
 
-/* As if it had been known before: the reader stands before that member again. */
+/* Moves the reader back before that member, as if the end had been known in advance. */
 static void take_back(tarn_tar *tar)
 {
     tar->at = tar->current.offset;
@@ -99,7 +99,7 @@ static void take_back(tarn_tar *tar)
     tar->counts.members--;
 }
 
-/* The header block at tar->at, or why there is none. */
+/* The header block at tar->at, or an error if there is none. */
 static tarn_status get_block(tarn_tar *tar, const unsigned char **out, tarn_error *err)
 {
     tarn_status status = tarn__tar_get(tar, tar->at, TARN__BLOCK, out, err);
@@ -114,24 +114,25 @@ static tarn_status get_block(tarn_tar *tar, const unsigned char **out, tarn_erro
     if (size == 0) return fail(tar, err, TARN_ERR_TRUNCATED, "the file is empty");
     if (tar->at > size)
         return tarn__fail_at(err, TARN_ERR_TRUNCATED, tar->file.path, size,
-                             "the file ends in the padding of its last member, without "
-                             "an end of archive");
+                             "the file ends in the padding of its last member; the "
+                             "end of the archive is missing");
     if (tar->at == size)
         return fail(tar, err, TARN_ERR_TRUNCATED,
-                    "the archive has no end: no zero block before the end of the file");
+                    "the end of the archive is missing: no zero block before the end of "
+                    "the file");
     return tarn__fail_at(err, TARN_ERR_TRUNCATED, tar->file.path, tar->at,
                          "the file ends %llu bytes into a header",
                          (unsigned long long)(size - tar->at));
 }
 
-/* Fetches an extended header with its records; moves past it. */
+/* Fetches an extended header with its records and moves past it. */
 static tarn_status get_extended(tarn_tar *tar, const tarn__header *header,
                                 const char **out, tarn_error *err)
 {
     const unsigned char *data;
     if (header->size > TARN_MAX_EXTENDED)
         return tarn__fail_at(err, TARN_ERR_LIMIT, tar->file.path, tar->at,
-                             "extended header of %llu bytes, more than %u",
+                             "an extended header has %llu bytes (the limit is %u)",
                              (unsigned long long)header->size, TARN_MAX_EXTENDED);
     size_t whole = (size_t)(tarn__member_end(tar->at, header->size) - tar->at);
     tarn_status status = tarn__tar_get(tar, tar->at, whole, &data, err);
@@ -139,12 +140,12 @@ static tarn_status get_extended(tarn_tar *tar, const tarn__header *header,
         return fail(tar, err, TARN_ERR_TRUNCATED,
                     "the file ends inside an extended header");
     TARN_TRY(status);
-    /* Some programs read records or a name on into the padding. */
+    /* Some programs continue to read records or a name in the padding. */
     size_t used = TARN__BLOCK + (size_t)header->size;
     if (tarn__zero_span(data + used, whole - used) < whole - used)
         return fail(tar, err, TARN_ERR_UNSUPPORTED,
-                    "bytes in the padding of an extended header: tar programs disagree "
-                    "about what it says");
+                    "data in the padding of an extended header: tar programs disagree "
+                    "about its meaning");
     tar->digest = tarn__digest_extended(tar->digest, data, header->size);
     *out = (const char *)data + TARN__BLOCK;
     return TARN_OK;
@@ -166,7 +167,7 @@ static tarn_status take_pax(tarn_tar *tar, const tarn__header *header,
     if (x->pax || x->gnu_name || x->gnu_link)
         return tarn__fail(err, TARN_ERR_UNSUPPORTED,
                           "two extended headers before one member: tar programs disagree "
-                          "about which counts");
+                          "about which one applies");
     TARN_TRY(tarn__pax_parse(records, header->size, &pax, err));
     x->pax = true;
     x->has_size = pax.has_size;
@@ -187,8 +188,8 @@ static tarn_status take_global(tarn_tar *tar, const tarn__header *header,
     TARN_TRY(tarn__pax_parse(records, header->size, &pax, err));
     if (pax.has_size || pax.path)
         return tarn__fail(err, TARN_ERR_UNSUPPORTED,
-                          "a %s in a global pax header: tar programs disagree about what "
-                          "it means",
+                          "a %s in a global pax header: tar programs disagree about "
+                          "its meaning",
                           pax.has_size ? "size" : "path");
     if (pax.has_mtime) tar->global = pax;
     return TARN_OK;
@@ -202,22 +203,23 @@ static tarn_status take_gnu(tarn_tar *tar, const tarn__header *header, const cha
     if (x->pax || again)
         return tarn__fail(err, TARN_ERR_UNSUPPORTED,
                           "two extended headers before one member: tar programs disagree "
-                          "about which counts");
+                          "about which one applies");
     if (header->kind == TARN__GNU_LINK) {
         x->gnu_link = true;
         return TARN_OK;
     }
     size_t len = strnlen(text, header->size);
     if (len == 0 || len > TARN_MAX_NAME)
-        return tarn__fail(err, TARN_ERR_FORMAT, "a GNU long name of %zu bytes", len);
+        return tarn__fail(err, TARN_ERR_FORMAT,
+                          "a GNU long name has an invalid length: %zu bytes", len);
     if (tarn__zero_span((const unsigned char *)text + len, header->size - len) <
         header->size - len)
-        return tarn__fail(err, TARN_ERR_FORMAT, "a GNU long name with a NUL inside");
+        return tarn__fail(err, TARN_ERR_FORMAT, "a GNU long name contains a NUL");
     x->gnu_name = true;
     return keep_path(tar, text, len, err);
 }
 
-/* Takes in an extended header and moves past it. */
+/* Reads an extended header and moves past it. */
 static tarn_status take_extended(tarn_tar *tar, const tarn__header *header,
                                  tarn_error *err)
 {
@@ -254,7 +256,7 @@ static tarn_status join_name(tarn_tar *tar, const tarn__header *header, tarn__me
         out->name_len = header->name_len;
     }
     if (out->name_len) return TARN_OK;
-    return fail(tar, err, TARN_ERR_FORMAT, "a member without a name");
+    return fail(tar, err, TARN_ERR_FORMAT, "a member has no name");
 }
 
 static bool ends_in_slash(const char *name, size_t len)
@@ -262,8 +264,8 @@ static bool ends_in_slash(const char *name, size_t len)
     return len > 0 && name[len - 1] == '/';
 }
 
-/* A name that ends in a slash means a directory to some programs and not to others; with
- * the old type it does to all, if the header's own name and the final one agree. */
+/* Some programs take a name that ends with a slash for a directory, others do not. With
+ * the old type all programs do, if the header's own name and the final name agree. */
 static tarn_status settle_kind(const tarn_tar *tar, const tarn__header *header,
                                tarn__member *m, tarn_error *err)
 {
@@ -275,7 +277,7 @@ static tarn_status settle_kind(const tarn_tar *tar, const tarn__header *header,
             slashes++;
         if (m->type == '\0' ? slash != own_slash || slashes == m->name_len : slash)
             return fail(tar, err, TARN_ERR_UNSUPPORTED,
-                        "a regular file whose name ends in a slash: tar programs "
+                        "a regular file whose name ends with a slash: tar programs "
                         "disagree about it");
         if (slash) {
             m->kind = TARN__DIRECTORY;
@@ -291,8 +293,8 @@ static tarn_status settle_kind(const tarn_tar *tar, const tarn__header *header,
     return TARN_OK;
 }
 
-/* The next header is needed as soon as the caller is done with this member: its cache
- * lines can come meanwhile. */
+/* The next header is needed as soon as the caller has finished with this member, so its
+ * cache lines are loaded meanwhile. */
 static void prefetch_header(const tarn_tar *tar)
 {
     const tarn__window *w = &tar->window;
@@ -302,7 +304,7 @@ static void prefetch_header(const tarn_tar *tar)
         __builtin_prefetch(block + line);
 }
 
-/* Of a stream, what is asked about a member later must be kept. */
+/* In a stream, values of a member that may be requested later must be kept. */
 static tarn_status keep_member(tarn_tar *tar, tarn__member *m, tarn_error *err)
 {
     tar->name.size = 0;
@@ -338,7 +340,7 @@ static tarn_status take_member(tarn_tar *tar, const tarn__header *header,
     return TARN_OK;
 }
 
-static void count(tarn_tar *tar, tarn__kind kind)
+static void count_member(tarn_tar *tar, tarn__kind kind)
 {
     tarn_tar_counts *c = &tar->counts;
     if (kind == TARN__REGULAR)
@@ -351,8 +353,8 @@ static void count(tarn_tar *tar, tarn__kind kind)
         c->devices++;
 }
 
-/* One step without lenience; on failure tar->at still is the header's offset. */
-static tarn_status step(tarn_tar *tar, tarn__member *out, tarn_error *err)
+/* One step without recovery; after a failure tar->at is still the header's offset. */
+static tarn_status read_step(tarn_tar *tar, tarn__member *out, tarn_error *err)
 {
     tar->extended = (tarn__extended){0};
     tar->group = tar->at;
@@ -364,7 +366,7 @@ static tarn_status step(tarn_tar *tar, tarn__member *out, tarn_error *err)
         if (status == TARN_END && (tar->at != tar->group || after_global)) {
             tar->ended = false;
             return tarn__fail_at(err, TARN_ERR_FORMAT, tar->file.path, tar->group,
-                                 "an extended header without a member");
+                                 "no member follows an extended header");
         }
         TARN_TRY(status);
         status = tarn__header_parse(block, &header, err);
@@ -377,7 +379,7 @@ static tarn_status step(tarn_tar *tar, tarn__member *out, tarn_error *err)
             return take_member(tar, &header, out, err);
         }
         TARN_TRY(take_extended(tar, &header, err));
-        /* A global header stands alone: what follows is a group of its own. */
+        /* A global header is complete by itself: a new group begins after it. */
         after_global = header.kind == TARN__PAX_GLOBAL;
         if (after_global) tar->group = tar->at;
     }
@@ -391,12 +393,12 @@ bool tarn__tar_is_damage(const tarn_tar *tar, tarn_status status)
     return status != TARN_ERR_MEMORY && status != TARN_ERR_IO;
 }
 
-/* What was lost of a mapped file reads as zeros, and those look like an archive's end. */
+/* Lost pages of a mapped file read as zeros, which look like the end of an archive. */
 static tarn_status check_map(const tarn_tar *tar, tarn_error *err)
 {
     if (!tarn__map_is_torn(tar->window.map)) return TARN_OK;
     return tarn__fail_at(err, TARN_ERR_TRUNCATED, tar->file.path, tar->at,
-                         "the file became shorter while it was read");
+                         "the file was truncated while it was read");
 }
 
 tarn_status tarn__tar_next(tarn_tar *tar, tarn__member *out, tarn_error *err)
@@ -404,10 +406,10 @@ tarn_status tarn__tar_next(tarn_tar *tar, tarn__member *out, tarn_error *err)
     if (tar->ended) return TARN_END;
     for (;;) {
         tarn_error why;
-        tarn_status status = step(tar, out, tar->options.lenient ? &why : err);
+        tarn_status status = read_step(tar, out, tar->options.lenient ? &why : err);
         if (status == TARN_OK || status == TARN_END) TARN_TRY(check_map(tar, err));
         if (status == TARN_OK) {
-            count(tar, out->kind);
+            count_member(tar, out->kind);
             return TARN_OK;
         }
         if (status == TARN_END) return TARN_END;
@@ -481,9 +483,10 @@ static tarn_status check_in_order(const tarn_tar *tar, uint64_t header, uint64_t
                                   tarn_error *err)
 {
     if (header == tar->current.offset && offset >= tar->read_to) return TARN_OK;
-    return tarn__fail_at(err, TARN_ERR_USAGE, tar->file.path, header,
-                         "a stream has passed these bytes: of a stream, the member "
-                         "returned last can be read from front to back");
+    return tarn__fail_at(
+        err, TARN_ERR_USAGE, tar->file.path, header,
+        "these bytes of the stream are gone: in a stream, only the member "
+        "returned last can be read, from front to back");
 }
 
 tarn_status tarn__tar_payload(tarn_tar *tar, const tarn__member *member, uint64_t offset,
@@ -506,7 +509,7 @@ tarn_status tarn_tar_read(tarn_tar *tar, const tarn_member *member, uint64_t off
     TARN__NEED(err, "buf", buf || !len);
     if (!tarn__range_in(offset, len, member->size))
         return tarn__fail_at(err, TARN_ERR_USAGE, tar->file.path, member->offset,
-                             "a read past the end of the member");
+                             "read past the end of the member");
     if (tar->source) {
         tarn__member m = {.offset = member->offset, .size = member->size};
         return tarn__tar_payload(tar, &m, offset, buf, len, err);

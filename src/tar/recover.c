@@ -1,23 +1,23 @@
-/* Lenient reading. After a damaged header nobody knows for sure where the next one is:
- * the size field may be what is damaged, and what looks like a header may lie in the
- * payload of the damaged member (an archive in an archive). A member must never be
- * invented, so two guesses are made, and only what both agree on is taken:
+/* Lenient reading. After a damaged header it is not certain where the next one is: the
+ * size field may be damaged, and what looks like a header may be inside the payload of
+ * the damaged member (an archive in an archive). The reader must never invent a member,
+ * so it makes two guesses and accepts only what both agree on:
  *
- *   A  where the size field of the damaged header points;
- *   B  the first block behind it that looks like a header. A whole archive in between,
- *      with its end and more bytes behind that, is passed over first.
+ *   A  the offset that the size field of the damaged header gives;
+ *   B  the first block after it that looks like a header. A complete archive in
+ *      between, with its end and more bytes after that, is skipped first.
  *
- * Each guess begins a chain of headers. If A and B are the same, that is the place; if
- * they differ, the first header that is on both chains is; if A points at nothing, B has
- * to do. But a B right behind the damaged header may be the inside of a payload, and then
- * A may be too: its whole chain is passed over.
+ * Each guess starts a chain of headers. If A and B are equal, that is the place. If they
+ * differ, the place is the first header that is on both chains. If there is nothing at A,
+ * the place is B. But a B directly after the damaged header may be inside a payload, and
+ * then A may be too: its whole chain is skipped.
  *
- * A true header may also have lost the extended header that names it. The first member
- * after damage is passed over where that may be so.
+ * A real header may also have lost the extended header that names it. If that is
+ * possible, the first member after the damage is skipped.
  *
- * A stream is looked ahead only so far, with all that was seen kept. What lies further is
- * unseen: it ends a chain, but where anything but the two guesses being the same place
- * would have to be concluded from that, the rest of the stream is given up. */
+ * A stream is read ahead only up to a limit, and everything read is kept. Bytes beyond
+ * the limit are unseen: they end a chain. If any other conclusion than "both guesses are
+ * equal" would depend on unseen bytes, the rest of the stream is given up. */
 #include "tar/reader.h"
 
 #include <string.h>
@@ -25,11 +25,11 @@
 #include "base/checked.h"
 #include "base/error.h"
 
-/* Steps that may be spent on finding where two chains meet, for a whole archive: a file
- * made to need more gets less back. */
+/* Limit of the steps for finding where two chains meet, for a whole archive. A file
+ * crafted to need more loses more members. */
 #define MEETING_STEPS (1u << 20)
 
-/* A read that fails is remembered: what cannot be read is not damage, and nothing may be
+/* Remembers a read that failed: unreadable data is not damage, and nothing may be
  * concluded from it. */
 static void note_trouble(tarn_tar *tar, tarn_status status, const tarn_error *why)
 {
@@ -40,7 +40,7 @@ static void note_trouble(tarn_tar *tar, tarn_status status, const tarn_error *wh
         tar->trouble = *why;
 }
 
-/* Bytes that are inside the file, or NULL. */
+/* Bytes inside the file, or NULL. */
 static const unsigned char *bytes_at(tarn_tar *tar, uint64_t offset, size_t len)
 {
     const unsigned char *data;
@@ -56,14 +56,14 @@ static const unsigned char *block_at(tarn_tar *tar, uint64_t offset)
     return bytes_at(tar, offset, TARN__BLOCK);
 }
 
-/* Whether there are bytes up to end, as far as one can see. */
+/* Whether the data reaches up to end, as far as is known. */
 static bool reaches(tarn_tar *tar, uint64_t end)
 {
     if (tar->file.size == TARN__SIZE_UNKNOWN) (void)bytes_at(tar, end - 1, 1);
     return end <= tar->file.size;
 }
 
-/* Where the zeros from offset on end. */
+/* The end of the zeros that start at offset. */
 static uint64_t zeros_end(tarn_tar *tar, uint64_t offset)
 {
     uint64_t rest = offset;
@@ -73,10 +73,11 @@ static uint64_t zeros_end(tarn_tar *tar, uint64_t offset)
     return rest;
 }
 
-/* Whether a header stands at offset, and how it chains on by its own size. Sizes are less
- * than TARN_MAX_MEMBER_SIZE and offsets those of a file, here and below: their sums fit.
- */
-static bool peek(tarn_tar *tar, uint64_t offset, tarn__header *out, uint64_t *out_next)
+/* Whether there is a header at offset, and the offset that follows from its own size.
+ * Here and below, sizes are less than TARN_MAX_MEMBER_SIZE and offsets are those of a
+ * file, so their sums fit. */
+static bool peek_header(tarn_tar *tar, uint64_t offset, tarn__header *out,
+                        uint64_t *out_next)
 {
     const unsigned char *block = block_at(tar, offset);
     if (!block || tarn__header_parse(block, out, NULL) != TARN_OK) return false;
@@ -89,10 +90,10 @@ static bool is_header(tarn_tar *tar, uint64_t offset)
 {
     tarn__header header;
     uint64_t next;
-    return peek(tar, offset, &header, &next);
+    return peek_header(tar, offset, &header, &next);
 }
 
-/* The size that the pax header at offset, header->size bytes of records, sets. */
+/* The size that the pax header at offset, with header->size bytes of records, sets. */
 static bool peek_pax_size(tarn_tar *tar, uint64_t offset, const tarn__header *header,
                           uint64_t *out)
 {
@@ -106,14 +107,14 @@ static bool peek_pax_size(tarn_tar *tar, uint64_t offset, const tarn__header *he
     return pax.has_size;
 }
 
-/* One step along a chain: over a member with its extended headers. False at its end. */
-static bool step(tarn_tar *tar, uint64_t *offset)
+/* One step along a chain: past a member with its extended headers. False at its end. */
+static bool step_chain(tarn_tar *tar, uint64_t *offset)
 {
     tarn__header header;
     uint64_t next, pax_size = 0, at = *offset;
     bool has_pax_size = false;
     for (;;) {
-        if (!peek(tar, at, &header, &next)) return false;
+        if (!peek_header(tar, at, &header, &next)) return false;
         if (header.kind < TARN__PAX) break;
         if (header.kind == TARN__PAX)
             has_pax_size = peek_pax_size(tar, at, &header, &pax_size);
@@ -127,11 +128,12 @@ static bool step(tarn_tar *tar, uint64_t *offset)
     return true;
 }
 
-/* Follows a chain to its end. True if that is the end of the file or more damage; false,
- * with *out_end behind it, if it is a whole archive with more behind it. */
-static bool walk(tarn_tar *tar, uint64_t offset, uint64_t *out_end)
+/* Follows a chain to its end. True if that is the end of the file or more damage. False
+ * if the chain is a complete archive with more bytes after it; then *out_end is after
+ * it. */
+static bool walk_chain(tarn_tar *tar, uint64_t offset, uint64_t *out_end)
 {
-    while (step(tar, &offset))
+    while (step_chain(tar, &offset))
         continue;
     *out_end = offset;
     const unsigned char *block = block_at(tar, offset);
@@ -143,8 +145,8 @@ static bool walk(tarn_tar *tar, uint64_t offset, uint64_t *out_end)
 
 /* --- The two guesses --------------------------------------------------------------- */
 
-/* Guess A: TARN_OK with the offset of a header, TARN_END if the archive's end is there,
- * anything else if nothing is. */
+/* Guess A: TARN_OK with the offset of a header, TARN_END if the end of the archive is
+ * there, any other status if there is neither. */
 static tarn_status guess_by_size(tarn_tar *tar, uint64_t damage, uint64_t *out)
 {
     uint64_t size;
@@ -160,7 +162,7 @@ static tarn_status guess_by_size(tarn_tar *tar, uint64_t damage, uint64_t *out)
     return ends ? TARN_END : TARN_ERR_NOT_FOUND;
 }
 
-/* Guess B, from an offset on. */
+/* Guess B, starting at an offset. */
 static bool guess_by_look(tarn_tar *tar, uint64_t from, uint64_t *out)
 {
     const unsigned char *block;
@@ -168,22 +170,22 @@ static bool guess_by_look(tarn_tar *tar, uint64_t from, uint64_t *out)
     while ((block = block_at(tar, from))) {
         if (!tarn__header_sum_matches(block) || !is_header(tar, from)) {
             from += TARN__BLOCK;
-        } else if (walk(tar, from, &end)) {
+        } else if (walk_chain(tar, from, &end)) {
             *out = from;
             return true;
         } else {
-            from = end; /* behind from, where no zero block is */
+            from = end; /* after from, where there is no zero block */
         }
     }
     return false;
 }
 
 /* The first header on both chains. */
-static bool meet(tarn_tar *tar, uint64_t a, uint64_t b, uint64_t *out)
+static bool meet_chains(tarn_tar *tar, uint64_t a, uint64_t b, uint64_t *out)
 {
     while (a != b) {
         if (tar->meeting_steps++ >= MEETING_STEPS) return false;
-        if (!step(tar, a < b ? &a : &b)) return false;
+        if (!step_chain(tar, a < b ? &a : &b)) return false;
     }
     *out = a;
     return is_header(tar, a);
@@ -195,28 +197,28 @@ static bool is_intact(tarn_tar *tar, uint64_t offset)
     return block && tarn__header_sum_matches(block);
 }
 
-/* Where reading can go on for sure: at a header, or at the archive's end. */
+/* The place where reading can certainly continue: a header, or the end of the archive. */
 static bool next_place(tarn_tar *tar, uint64_t damage, uint64_t *out)
 {
     uint64_t a = 0, b, end;
     tarn_status by_size = guess_by_size(tar, damage, &a);
     *out = a;
     if (by_size == TARN_END) return true;
-    /* An intact header says the truth about its size, even one that is refused. */
+    /* The size in an intact header is correct, even if the header is rejected. */
     if (is_intact(tar, damage)) return by_size == TARN_OK;
     if (!guess_by_look(tar, damage + TARN__BLOCK, &b)) return false;
     *out = b;
     if (by_size == TARN_OK && a == b && b != damage + TARN__BLOCK) return true;
-    if (b == damage + TARN__BLOCK) /* look again behind whatever ends this chain */
-        return walk(tar, b, &end) && !tar->unseen &&
+    if (b == damage + TARN__BLOCK) /* search again after the end of this chain */
+        return walk_chain(tar, b, &end) && !tar->unseen &&
                guess_by_look(tar, end + TARN__BLOCK, out) && !tar->unseen;
-    return !tar->unseen && (by_size != TARN_OK || meet(tar, a, b, out));
+    return !tar->unseen && (by_size != TARN_OK || meet_chains(tar, a, b, out));
 }
 
-/* --- Names that may be lost -------------------------------------------------------- */
+/* --- Members that may have lost their name ----------------------------------------- */
 
-/* Whether an extended header lies in data, which ends where a header is, and reaches up
- * to there. */
+/* Whether data, which ends at a header, contains an extended header that reaches up to
+ * that header. */
 static bool ends_extended(const unsigned char *data, size_t len)
 {
     tarn__header header;
@@ -228,7 +230,7 @@ static bool ends_extended(const unsigned char *data, size_t len)
     return false;
 }
 
-/* Whether what lies between the damage and a header is an extended header, or reads like
+/* Whether the bytes between the damage and a header are an extended header, or look like
  * the records or the long name of one. */
 static bool looks_extended(tarn_tar *tar, uint64_t damage, uint64_t header)
 {
@@ -251,7 +253,7 @@ static bool is_extended(tarn_tar *tar, uint64_t damage)
     return block && block[TARN__TYPE_AT] && strchr("xgXLK", block[TARN__TYPE_AT]);
 }
 
-/* Whether the member whose header is at offset may owe its name to what was lost. */
+/* Whether the member with the header at offset may have had its name in the lost data. */
 static bool is_doubtful(tarn_tar *tar, uint64_t damage, uint64_t offset,
                         const tarn__header *header)
 {
@@ -260,29 +262,29 @@ static bool is_doubtful(tarn_tar *tar, uint64_t damage, uint64_t offset,
             looks_extended(tar, damage, offset));
 }
 
-static void tell(const tarn_tar *tar, const tarn_error *what)
+static void report_notice(const tarn_tar *tar, const tarn_error *what)
 {
     if (tar->options.notice) tar->options.notice(tar->options.notice_context, what);
 }
 
-static void tell_doubt(const tarn_tar *tar, uint64_t offset)
+static void report_doubt(const tarn_tar *tar, uint64_t offset)
 {
     tarn_error what;
     tarn__error_set(&what, TARN_ERR_FORMAT, tar->file.path, offset,
-                    "member passed over: the extended header that may name it is lost");
-    tell(tar, &what);
+                    "member skipped: the extended header that may name it is lost");
+    report_notice(tar, &what);
 }
 
-/* --- Going on ---------------------------------------------------------------------- */
+/* --- Continuing -------------------------------------------------------------------- */
 
-static void lose(tarn_tar *tar, uint64_t from, uint64_t to)
+static void count_loss(tarn_tar *tar, uint64_t from, uint64_t to)
 {
     if (!reaches(tar, to)) to = tar->file.size; /* padding may be missing */
     tar->counts.damages++;
     tar->counts.lost_bytes += to - from;
 }
 
-/* Of a file that has a whole block. */
+/* For a file with at least one whole block. */
 static bool ends_in_zeros(tarn_tar *tar)
 {
     uint64_t size = tar->file.size & ~(uint64_t)(TARN__BLOCK - 1);
@@ -290,7 +292,7 @@ static bool ends_in_zeros(tarn_tar *tar)
     return block && tarn__block_is_zero(block);
 }
 
-/* A stream that is given up is read to its end all the same, to know how much is lost. */
+/* A stream that is given up is still read to its end, to count the lost bytes. */
 static void read_to_end(tarn_tar *tar)
 {
     tarn_error why;
@@ -303,7 +305,7 @@ static void read_to_end(tarn_tar *tar)
             tarn__window_some(&tar->window, at, TARN__SIZE_UNKNOWN, &data, &len, &why);
     if (status == TARN_END) return;
     if (tarn__tar_is_damage(tar, status))
-        tell(tar, &why);
+        report_notice(tar, &why);
     else
         note_trouble(tar, status, &why);
     tar->file.size = tar->window.end;
@@ -312,13 +314,13 @@ static void read_to_end(tarn_tar *tar)
 static tarn_status give_up(tarn_tar *tar, uint64_t from)
 {
     if (tar->file.size == TARN__SIZE_UNKNOWN) read_to_end(tar);
-    lose(tar, from < tar->file.size ? from : tar->file.size, tar->file.size);
+    count_loss(tar, from < tar->file.size ? from : tar->file.size, tar->file.size);
     tar->at = tar->file.size;
     tar->ended = true;
     return TARN_END;
 }
 
-/* The archive is torn: whole up to keep, and of no use from cut on. */
+/* The archive is torn: complete up to keep, and useless from cut on. */
 static tarn_status give_up_torn(tarn_tar *tar, uint64_t keep, uint64_t cut)
 {
     tar->torn_at = keep < tar->file.size ? keep : tar->file.size;
@@ -326,39 +328,39 @@ static tarn_status give_up_torn(tarn_tar *tar, uint64_t keep, uint64_t cut)
     return give_up(tar, cut);
 }
 
-static void tell_unseen(const tarn_tar *tar, uint64_t offset)
+static void report_unseen(const tarn_tar *tar, uint64_t offset)
 {
     tarn_error what;
     tarn__error_set(&what, TARN_ERR_LIMIT, tar->file.path, offset,
-                    "the rest is passed over: the next %u MiB do not tell where the next "
-                    "member is; more may come back from a copy in a file",
+                    "the rest is skipped: the next %u MiB do not show where the next "
+                    "member is; copy the stream to a file to recover more",
                     TARN__LOOK_AHEAD >> 20);
-    tell(tar, &what);
+    report_notice(tar, &what);
 }
 
 static tarn_status give_up_stream(tarn_tar *tar, uint64_t from)
 {
-    if (tar->unseen) tell_unseen(tar, from);
+    if (tar->unseen) report_unseen(tar, from);
     return give_up(tar, from);
 }
 
-/* Behind the end of the archive: a header that follows the zeros at once begins another
- * archive; anything else is looked through. */
-static tarn_status go_on_behind_end(tarn_tar *tar, uint64_t rest)
+/* After the end of the archive: a header directly after the zeros begins another archive;
+ * anything else is searched for headers. */
+static tarn_status resume_after_end(tarn_tar *tar, uint64_t rest)
 {
-    uint64_t found, behind = rest & ~(uint64_t)(TARN__BLOCK - 1);
+    uint64_t found, after_end = rest & ~(uint64_t)(TARN__BLOCK - 1);
     if (rest == tar->file.size) return give_up(tar, rest);
-    if (is_header(tar, behind))
-        found = behind;
-    else if (!guess_by_look(tar, behind, &found) || tar->unseen)
-        return tar->source ? give_up_stream(tar, behind)
-                           : give_up_torn(tar, tar->at, behind);
-    lose(tar, behind, found);
+    if (is_header(tar, after_end))
+        found = after_end;
+    else if (!guess_by_look(tar, after_end, &found) || tar->unseen)
+        return tar->source ? give_up_stream(tar, after_end)
+                           : give_up_torn(tar, tar->at, after_end);
+    count_loss(tar, after_end, found);
     tar->at = found;
     return TARN_OK;
 }
 
-static tarn_status go_on(tarn_tar *tar, const tarn_error *why)
+static tarn_status resume_after_damage(tarn_tar *tar, const tarn_error *why)
 {
     tarn__header header;
     uint64_t damage = tar->at, found, next;
@@ -367,19 +369,20 @@ static tarn_status go_on(tarn_tar *tar, const tarn_error *why)
         return give_up(tar, tar->group);
     const unsigned char *block = block_at(tar, damage);
     if (block && tarn__block_is_zero(block) && damage == tar->group)
-        return go_on_behind_end(tar, zeros_end(tar, damage));
+        return resume_after_end(tar, zeros_end(tar, damage));
     if (!next_place(tar, damage, &found)) {
         if (tar->source) return give_up_stream(tar, tar->group);
-        /* A file without a whole block is a truncated one. */
+        /* A file without a whole block is truncated. */
         if (why->code == TARN_ERR_TRUNCATED || !ends_in_zeros(tar))
             return give_up_torn(tar, tar->group, tar->group);
         return give_up(tar, tar->group);
     }
-    lose(tar, tar->group, found);
+    count_loss(tar, tar->group, found);
     tar->at = found;
-    if (peek(tar, found, &header, &next) && is_doubtful(tar, damage, found, &header)) {
-        tell_doubt(tar, found);
-        lose(tar, found, next);
+    if (peek_header(tar, found, &header, &next) &&
+        is_doubtful(tar, damage, found, &header)) {
+        report_doubt(tar, found);
+        count_loss(tar, found, next);
         tar->at = next;
     }
     return TARN_OK;
@@ -387,10 +390,10 @@ static tarn_status go_on(tarn_tar *tar, const tarn_error *why)
 
 tarn_status tarn__tar_recover(tarn_tar *tar, const tarn_error *why, tarn_error *err)
 {
-    tell(tar, why);
+    report_notice(tar, why);
     tar->unseen = false;
     tarn__window_keep(&tar->window, tar->at);
-    tarn_status status = go_on(tar, why);
+    tarn_status status = resume_after_damage(tar, why);
     tarn__window_keep(&tar->window, TARN_NO_OFFSET);
     if (tar->trouble.code == TARN_OK) return status;
     if (err) *err = tar->trouble;

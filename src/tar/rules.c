@@ -1,5 +1,4 @@
-/* Rules for names. A message names the sample, so that one among millions can be found.
- */
+/* Rules for names. Messages name the sample, so that one among millions can be found. */
 #include "tar/rules.h"
 
 #include <string.h>
@@ -8,12 +7,12 @@
 #include "base/names.h"
 #include "base/utf8.h"
 
-/* Fields up to this number are compared with each other, more go through a table. */
+/* Up to this many fields are compared with each other; more use a table. */
 enum { FEW = 16 };
 
 typedef char shown_name[120];
 
-static const char *show(shown_name out, const char *name)
+static const char *show_name(shown_name out, const char *name)
 {
     return tarn_printable(out, sizeof(shown_name), name, strlen(name));
 }
@@ -25,7 +24,7 @@ static bool has_control(const char *text, size_t len)
     return false;
 }
 
-/* A folder that is no name: an empty one, "." or "..". */
+/* Whether a folder is not a valid name: empty, "." or "..". */
 static bool odd_folder(const char *key)
 {
     for (const char *slash; (slash = strchr(key, '/')); key = slash + 1) {
@@ -41,28 +40,28 @@ tarn_status tarn__check_key(tarn_name_rules rules, const char *key, size_t len,
                             tarn_error *err)
 {
     shown_name shown;
-    if (len == 0) return tarn__fail(err, TARN_ERR_USAGE, "a sample without a key");
+    if (len == 0) return tarn__fail(err, TARN_ERR_USAGE, "a sample has no key");
     if (rules == TARN_RULES_NONE) return TARN_OK;
     const char *slash = strrchr(key, '/'), *base = slash ? slash + 1 : key;
     const char *wrong = NULL;
     if (!*base)
         wrong = "ends with a slash";
     else if (strchr(base, '.'))
-        wrong = "has a dot, where readers take the field to begin";
+        wrong = "contains a dot, after which readers expect the field";
     else if (has_control(key, len))
-        wrong = "has a control character";
+        wrong = "contains a control character";
     else if (slash && odd_folder(key))
-        wrong = "has a folder that is empty, \".\" or \"..\"";
+        wrong = "contains a folder that is empty, \".\" or \"..\"";
     if (!wrong) return TARN_OK;
-    return tarn__fail(err, TARN_ERR_USAGE, "the key %s %s", show(shown, key), wrong);
+    return tarn__fail(err, TARN_ERR_USAGE, "the key %s %s", show_name(shown, key), wrong);
 }
 
 static const char *wrong_field(const char *name, size_t len)
 {
     if (len == 0) return "is empty";
-    if (strchr(name, '/')) return "has a slash";
-    if (name[0] == '_') return "begins with _, which is kept for readers' own fields";
-    if (has_control(name, len)) return "has a control character";
+    if (strchr(name, '/')) return "contains a slash";
+    if (name[0] == '_') return "begins with _, which is reserved for fields of readers";
+    if (has_control(name, len)) return "contains a control character";
     return NULL;
 }
 
@@ -71,7 +70,7 @@ static tarn_status fail_field(const char *key, const char *field, const char *wr
 {
     shown_name shown_key, shown_field;
     return tarn__fail(err, TARN_ERR_USAGE, "sample %s: the field \"%s\" %s",
-                      show(shown_key, key), show(shown_field, field), wrong);
+                      show_name(shown_key, key), show_name(shown_field, field), wrong);
 }
 
 static bool is_lower_ascii(const char *text)
@@ -109,14 +108,14 @@ static tarn_status check_by_table(const char *key, const tarn_field *fields, siz
         status = add_lower(&seen, &lower, fields[i].name, &new, err);
         if (status == TARN_OK && !new)
             status = fail_field(key, fields[i].name,
-                                "is there twice (readers ignore the case)", err);
+                                "is a duplicate (readers ignore case)", err);
     }
     tarn__names_reset(&seen);
     tarn__buf_reset(&lower);
     return status;
 }
 
-/* Few fields in plain lower case, as nearly all are, need no table. */
+/* A few fields in plain lower case, as in nearly all samples, need no table. */
 static bool all_different(const tarn_field *fields, size_t count)
 {
     if (count > FEW) return false;
@@ -144,10 +143,10 @@ tarn_status tarn__check_fields(tarn_name_rules rules, const char *key,
     shown_name shown;
     if (count == 0 && rules == TARN_RULES_STRICT)
         return tarn__fail(err, TARN_ERR_USAGE, "sample %s has no field",
-                          show(shown, key));
+                          show_name(shown, key));
     if (count > TARN_MAX_FIELDS)
         return tarn__fail(err, TARN_ERR_LIMIT, "sample %s has more than %u fields",
-                          show(shown, key), TARN_MAX_FIELDS);
+                          show_name(shown, key), TARN_MAX_FIELDS);
     for (size_t i = 0; i < count; i++)
         TARN_TRY(check_field(rules, key, &fields[i], err));
     if (rules == TARN_RULES_NONE || all_different(fields, count)) return TARN_OK;

@@ -1,5 +1,5 @@
-/* Members to samples. One member is always read ahead: that its key is another one is how
- * a sample is known to be complete. */
+/* Groups members into samples. One member is always read ahead: a sample is complete when
+ * the next member has another key. */
 #include <tarn/samples.h>
 
 #include <stdlib.h>
@@ -18,16 +18,18 @@ TARN__DEFINE_INIT(tarn_samples_options, TARN_SAMPLES_OPTIONS_INIT)
 
 /* Names and keys of one sample. */
 #define MAX_TEXT (64u << 20)
-/* Keys of one archive that are remembered, to see that a sample stands in two places. */
+/* Number of keys remembered for one archive, to detect samples that appear in two
+ * places. */
 #define MAX_KEYS (1u << 20)
-/* Payload is taken in pieces, so that memory follows what comes, not what is claimed. */
+/* Payload is read in pieces, so that memory grows with the data, not with the claimed
+ * size. */
 #define PIECE (4u << 20)
 /* Bytes between two calls of the progress callback. */
 #define PROGRESS_STEP (16u << 20)
-/* How many members or samples of one trouble are told by name. */
-#define MAX_TOLD 100u
+/* How many members or samples are reported by name for each kind of problem. */
+#define MAX_NOTICES 100u
 
-/* A field of the sample at hand; its texts and bytes are places in buffers that grow. */
+/* A field of the current sample; its texts and bytes are offsets in growing buffers. */
 typedef struct part {
     uint64_t hash;
     size_t name, name_len, member, member_len, data;
@@ -37,20 +39,21 @@ typedef struct part {
 struct tarn_samples {
     tarn_samples_options options;
     char **urls;
-    size_t n_urls, shard; /* the one at hand is before this */
+    size_t n_urls, shard; /* the current shard is the one before this */
     tarn_tar tar;
     bool open;
-    uint64_t passed, reported; /* bytes of archives that were read, and of them told */
+    uint64_t passed, reported; /* bytes of archives that were read, and that were
+                                  reported */
     tarn_samples_report report;
     tarn__splitter splitter;
 
     /* The member read ahead. */
-    bool ahead, torn; /* with damage before it */
+    bool ahead, torn; /* there was damage before it */
     tarn__member member;
     tarn__buf member_name;
     tarn__key key;
 
-    /* The sample at hand. */
+    /* The current sample. */
     tarn__buf text, bytes; /* the key is the first text */
     size_t key_len, sample_shard;
     part *parts;
@@ -58,19 +61,19 @@ struct tarn_samples {
     size_t count, capacity, field_capacity;
     bool wanted, damaged, bad;
 
-    tarn__hashes keys; /* of the archive at hand */
+    tarn__hashes keys; /* of the current archive */
     bool keys_full;
-    uint64_t told_unkeyed, told_scattered, told_duplicates, told_dropped;
+    uint64_t noticed_unkeyed, noticed_scattered, noticed_duplicates, noticed_dropped;
 };
 
-/* --- Telling ------------------------------------------------------------------------ */
+/* --- Reporting ---------------------------------------------------------------------- */
 
-static void tell(const tarn_samples *s, uint64_t *told, tarn_status code, uint64_t offset,
-                 const char *fmt, const char *name, size_t len)
+static void report_by_name(const tarn_samples *s, uint64_t *noticed, tarn_status code,
+                           uint64_t offset, const char *fmt, const char *name, size_t len)
 {
     char shown[256];
     tarn_error what;
-    if (!s->options.notice || (*told)++ >= MAX_TOLD) return;
+    if (!s->options.notice || (*noticed)++ >= MAX_NOTICES) return;
     tarn__error_set(&what, code, s->tar.file.path, offset, "%s %s",
                     tarn_printable(shown, sizeof shown, name, len), fmt);
     s->options.notice(s->options.notice_context, &what);
@@ -115,13 +118,13 @@ static tarn_status open_next(tarn_samples *s, tarn_error *err)
     return TARN_OK;
 }
 
-static void tell_links(const tarn_samples *s)
+static void report_links(const tarn_samples *s)
 {
     tarn_error what;
     uint64_t links = s->tar.counts.links;
     if (!s->options.notice || !links) return;
     tarn__error_set(&what, TARN_ERR_UNSUPPORTED, s->tar.file.path, TARN_NO_OFFSET,
-                    "passed over %llu link%s: a link has no bytes of its own",
+                    "skipped %llu link%s: a link contains no data",
                     (unsigned long long)links, links == 1 ? "" : "s");
     s->options.notice(s->options.notice_context, &what);
 }
@@ -136,7 +139,7 @@ static void close_shard(tarn_samples *s)
     r->devices += c->devices;
     r->damages += c->damages;
     r->lost_bytes += c->lost_bytes;
-    tell_links(s);
+    report_links(s);
     s->passed += s->tar.file.size;
     tarn__tar_close(&s->tar);
     s->open = false;
@@ -144,7 +147,7 @@ static void close_shard(tarn_samples *s)
 
 /* --- Reading ahead ----------------------------------------------------------------- */
 
-static tarn_status split(tarn_samples *s, tarn_error *err)
+static tarn_status split_name(tarn_samples *s, tarn_error *err)
 {
     const char *name = s->member_name.data;
     size_t len = s->member_name.size;
@@ -167,12 +170,13 @@ static void pass_unkeyed(tarn_samples *s)
         return;
     }
     s->report.unkeyed++;
-    tell(s, &s->told_unkeyed, TARN_ERR_FORMAT, s->member.offset,
-         "is part of no sample: its name gives no key, or no field", name, len);
+    report_by_name(s, &s->noticed_unkeyed, TARN_ERR_FORMAT, s->member.offset,
+                   "does not belong to a sample: its name has no key or no field", name,
+                   len);
 }
 
-/* In lenient mode a member whose name cannot be used is passed over like damage. */
-static tarn_status forgive(tarn_samples *s, tarn_error *err)
+/* In lenient mode a member with an unusable name is skipped like damage. */
+static tarn_status forgive_member(tarn_samples *s, tarn_error *err)
 {
     tarn__error_place(err, s->tar.file.path, s->member.offset);
     if (!s->options.lenient) return TARN_ERR_FORMAT;
@@ -182,8 +186,8 @@ static tarn_status forgive(tarn_samples *s, tarn_error *err)
     return TARN_END;
 }
 
-/* Reads on to the next member that is part of a sample. TARN_END behind an archive's
- * last, which is then closed. */
+/* Reads the next member that belongs to a sample. TARN_END after the last one of an
+ * archive, which is then closed. */
 static tarn_status read_ahead(tarn_samples *s, tarn_error *err)
 {
     tarn_error why;
@@ -198,12 +202,12 @@ static tarn_status read_ahead(tarn_samples *s, tarn_error *err)
         if (s->member.kind != TARN__REGULAR) continue;
         s->member_name.size = 0;
         TARN_TRY(tarn__buf_add(&s->member_name, s->member.name, s->member.name_len, err));
-        status = split(s, &why);
+        status = split_name(s, &why);
         if (status == TARN_END) {
             pass_unkeyed(s);
             continue;
         }
-        if (status == TARN_ERR_FORMAT) status = forgive(s, &why);
+        if (status == TARN_ERR_FORMAT) status = forgive_member(s, &why);
         if (status == TARN_END) continue;
         if (status != TARN_OK && err) *err = why;
         TARN_TRY(status);
@@ -212,7 +216,7 @@ static tarn_status read_ahead(tarn_samples *s, tarn_error *err)
     }
 }
 
-/* --- The sample at hand ------------------------------------------------------------ */
+/* --- The current sample ------------------------------------------------------------ */
 
 static tarn_status add_text(tarn_samples *s, const char *text, size_t len, size_t *out,
                             tarn_error *err)
@@ -244,7 +248,7 @@ static const part *find_part(const tarn_samples *s, uint64_t hash)
     return NULL;
 }
 
-/* Names that WebDataset's dictionary has for itself. */
+/* Names that WebDataset's dictionary uses itself. */
 static bool is_reserved(const tarn_samples *s)
 {
     static const char *const names[] = {"__key__", "__url__", "__local_path__"};
@@ -256,15 +260,15 @@ static bool is_reserved(const tarn_samples *s)
     return false;
 }
 
-/* Payload that was cut ends the archive in the next step, which tells it; here the member
- * is only left out. */
+/* If the payload is truncated, the next step ends the archive and reports it; here the
+ * member is only left out. */
 static tarn_status read_payload(tarn_samples *s, part *p, tarn_error *err)
 {
     p->data = s->bytes.size;
     if (p->size > s->options.max_sample_bytes - s->bytes.size)
         return tarn__fail_at(
             err, TARN_ERR_LIMIT, s->tar.file.path, p->offset,
-            "with %llu bytes of this member the sample has more than the %llu that "
+            "with %llu bytes of this member the sample exceeds the %llu bytes that "
             "max_sample_bytes allows",
             (unsigned long long)p->size, (unsigned long long)s->options.max_sample_bytes);
     for (uint64_t done = 0; done < p->size;) {
@@ -317,14 +321,14 @@ static tarn_status fail_twice(tarn_samples *s, tarn_error *err)
     bool in_folder = memchr(s->member_name.data, '/', s->member_name.size);
     return fail_member(s, TARN_ERR_FORMAT,
                        in_folder && s->options.grouping == TARN_GROUP_BASE
-                           ? "the sample has this field already; keys that keep the "
-                             "folder (--keys path) tell samples of two folders apart"
-                           : "the sample has this field already",
+                           ? "the sample already has this field; keys that keep the "
+                             "folder (--keys path) distinguish samples of two folders"
+                           : "the sample already has this field",
                        err);
 }
 
-/* Takes the member that was read ahead into the sample at hand. */
-static tarn_status take(tarn_samples *s, tarn_error *err)
+/* Adds the member that was read ahead to the current sample. */
+static tarn_status take_ahead(tarn_samples *s, tarn_error *err)
 {
     static const char bad[] = "__bad__";
     uint64_t hash = tarn__name_hash(s->key.field, s->key.field_len);
@@ -334,15 +338,15 @@ static tarn_status take(tarn_samples *s, tarn_error *err)
     s->torn = false;
     if (is_reserved(s))
         return fail_member(s, TARN_ERR_FORMAT,
-                           "WebDataset has this field name for itself, so it could not "
+                           "WebDataset reserves this field name, so it could not "
                            "read the sample",
                            err);
     if (find_part(s, hash)) {
         s->report.duplicates++;
         if (!s->options.keep_first) return fail_twice(s, err);
-        tell(s, &s->told_duplicates, TARN_ERR_FORMAT, s->member.offset,
-             "is passed over: the sample has this field already", s->member_name.data,
-             s->member_name.size);
+        report_by_name(s, &s->noticed_duplicates, TARN_ERR_FORMAT, s->member.offset,
+                       "is skipped: the sample already has this field",
+                       s->member_name.data, s->member_name.size);
         return TARN_OK;
     }
     if (s->options.grouping == TARN_GROUP_WEBDATASET && s->member.size &&
@@ -352,7 +356,7 @@ static tarn_status take(tarn_samples *s, tarn_error *err)
     return add_part(s, hash, err);
 }
 
-/* A key that was there before is told; it is one sample more all the same. */
+/* Reports a key that appeared before; the sample is returned all the same. */
 static tarn_status note_key(tarn_samples *s, tarn_error *err)
 {
     bool there = false;
@@ -360,21 +364,22 @@ static tarn_status note_key(tarn_samples *s, tarn_error *err)
     tarn_status status = tarn__hashes_add(
         &s->keys, tarn__name_hash(s->key.stem, s->key.stem_len), NULL, &there, err);
     if (status == TARN_END) {
-        uint64_t told = 0;
+        uint64_t noticed = 0;
         s->keys_full = true;
-        tell(s, &told, TARN_ERR_LIMIT, s->member.offset,
-             "and later samples are not checked for keys that came before: the archive "
-             "has too many",
-             s->key.stem, s->key.stem_len);
+        report_by_name(s, &noticed, TARN_ERR_LIMIT, s->member.offset,
+                       "and later samples are not checked for repeated keys: the archive "
+                       "has too many keys",
+                       s->key.stem, s->key.stem_len);
         return TARN_OK;
     }
     TARN_TRY(status);
     if (!there) return TARN_OK;
     s->report.scattered++;
-    tell(s, &s->told_scattered, TARN_ERR_AMBIGUOUS, s->member.offset,
-         "was a sample before in this archive: its members do not stand together, and "
-         "each part is a sample by itself",
-         s->key.stem, s->key.stem_len);
+    report_by_name(
+        s, &s->noticed_scattered, TARN_ERR_AMBIGUOUS, s->member.offset,
+        "was already a sample in this archive: its members are not consecutive, and "
+        "each part is a separate sample",
+        s->key.stem, s->key.stem_len);
     return TARN_OK;
 }
 
@@ -391,21 +396,21 @@ static tarn_status begin_sample(tarn_samples *s, tarn_error *err)
     return TARN_OK;
 }
 
-static bool continues(const tarn_samples *s)
+static bool continues_sample(const tarn_samples *s)
 {
     return s->key.stem_len == s->key_len &&
            memcmp(s->key.stem, s->text.data, s->key_len) == 0;
 }
 
-static tarn_status collect(tarn_samples *s, tarn_error *err)
+static tarn_status collect_sample(tarn_samples *s, tarn_error *err)
 {
     tarn_status status;
     TARN_TRY(begin_sample(s, err));
     do {
-        TARN_TRY(take(s, err));
+        TARN_TRY(take_ahead(s, err));
         status = read_ahead(s, err);
         if (s->torn) s->damaged = true;
-    } while (status == TARN_OK && continues(s));
+    } while (status == TARN_OK && continues_sample(s));
     return status == TARN_END ? TARN_OK : status;
 }
 
@@ -415,8 +420,9 @@ static bool is_complete(tarn_samples *s)
     size_t kept = 0;
     if (s->bad) {
         s->report.dropped++;
-        tell(s, &s->told_dropped, TARN_ERR_FORMAT, s->parts[0].offset,
-             "is dropped, because it has a field __bad__", s->text.data, s->key_len);
+        report_by_name(s, &s->noticed_dropped, TARN_ERR_FORMAT, s->parts[0].offset,
+                       "is dropped because it has a field __bad__", s->text.data,
+                       s->key_len);
         return false;
     }
     for (size_t i = 0; i < s->count; i++)
@@ -428,7 +434,7 @@ static bool is_complete(tarn_samples *s)
     return all && kept;
 }
 
-static tarn_status show(tarn_samples *s, tarn_samples_item *out, tarn_error *err)
+static tarn_status show_item(tarn_samples *s, tarn_samples_item *out, tarn_error *err)
 {
     if (s->count > s->field_capacity) {
         tarn_samples_field *grown = realloc(s->fields, s->capacity * sizeof *grown);
@@ -476,8 +482,8 @@ tarn_status tarn_samples_next(tarn_samples *s, tarn_samples_item *out, tarn_erro
             if (status != TARN_OK && status != TARN_END) return status;
         }
         s->sample_shard = s->shard - 1;
-        TARN_TRY(collect(s, err));
-        if (is_complete(s)) return show(s, out, err);
+        TARN_TRY(collect_sample(s, err));
+        if (is_complete(s)) return show_item(s, out, err);
     }
 }
 
@@ -491,7 +497,7 @@ tarn_status tarn_samples_open(const char *const *urls, size_t count,
     TARN__NEED(err, "out", out);
     TARN__OPTIONS(tarn_samples_options, taken, TARN_SAMPLES_OPTIONS_INIT, options, err);
     if ((unsigned)taken.grouping > TARN_GROUP_BASE)
-        return tarn__fail(err, TARN_ERR_USAGE, "no grouping has the number %d",
+        return tarn__fail(err, TARN_ERR_USAGE, "unknown grouping number %d",
                           (int)taken.grouping);
     tarn_samples *s = calloc(1, sizeof *s);
     if (!s) return tarn__fail_memory(err);

@@ -1,10 +1,9 @@
-/* The naming rule of WebDataset's reader, to the letter. There it is a regular
- * expression,
+/* The naming rule of WebDataset's reader, exactly. There it is a regular expression,
  *
  *     ^((?:.*\/|)[^.]+)[.]([^/]*)$
  *
- * and this says the same without one, its oddities included: the key of d/.h.jpg is "d/",
- * and a folder's name with a newline in it changes what matches. */
+ * and this file does the same without one, including its oddities: the key of d/.h.jpg is
+ * "d/", and a newline in a folder's name changes what matches. */
 #include <string.h>
 
 #include "base/utf8.h"
@@ -15,8 +14,8 @@ static bool is_between_underscores(const char *name, size_t len)
     return len >= 2 && memcmp(name, "__", 2) == 0 && memcmp(name + len - 2, "__", 2) == 0;
 }
 
-/* Names that are only underscores, or end in a newline, are what tells the two rules for
- * metadata of that reader from the one of an index. */
+/* That reader has two rules for metadata. They differ from the rule of an index for names
+ * that are only underscores and for names that end with a newline. */
 bool tarn__is_webdataset_metadata(const char *name, size_t len)
 {
     if (tarn__is_metadata(name, len)) return true;
@@ -25,8 +24,8 @@ bool tarn__is_webdataset_metadata(const char *name, size_t len)
     return len > 0 && name[len - 1] == '\n' && tarn__is_metadata(name, len - 1);
 }
 
-/* The last place that can follow the greedy ".*\/" and leaves something before the dot:
- * behind a slash that no newline precedes, or the very beginning. */
+/* The last position that can follow the greedy ".*\/" and leaves something before the
+ * dot: after a slash without a newline before it, or the very beginning. */
 static size_t last_part(const char *name, size_t dot)
 {
     const char *newline = memchr(name, '\n', dot);
@@ -43,15 +42,15 @@ static bool is_plain(const char *text, size_t len)
     return plain;
 }
 
-/* Lower-cases what is UTF-8, and leaves all other bytes where they are. */
-static tarn_status lower(tarn__splitter *s, tarn__key *key, tarn_error *err)
+/* Lower-cases the parts that are UTF-8 and leaves all other bytes unchanged. */
+static tarn_status lower_utf8_parts(tarn__splitter *s, tarn__key *key, tarn_error *err)
 {
     const char *text = key->field;
     size_t len = key->field_len, from = 0, at = 0;
     if (is_plain(text, len)) return TARN_OK;
     s->field.size = 0;
-    /* The parts need no context of each other: no letter is cased by a byte that is none.
-     */
+    /* The parts do not depend on each other: an invalid byte has no influence on the case
+     * of a letter. */
     while (from < len) {
         size_t n = at < len ? tarn__utf8_valid_length(text + at, len - at) : 0;
         if (n) {
@@ -79,5 +78,5 @@ tarn_status tarn__split_webdataset(tarn__splitter *s, const char *name, size_t l
     size_t part = last_part(name, stem);
     if (memchr(name + part, '.', stem - part)) return TARN_END;
     *out = (tarn__key){name, stem, dot + 1, len - stem - 1};
-    return lower(s, out, err);
+    return lower_utf8_parts(s, out, err);
 }

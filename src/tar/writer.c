@@ -1,4 +1,4 @@
-/* Samples into one archive, or into archives that roll over. */
+/* Writes samples to one archive, or to archives that roll over. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,15 +15,15 @@ struct tarn_tar_writer {
     tarn__archive archive;
     tarn__sample_plan plan;
     tarn_written written;
-    bool open; /* an archive is */
+    bool open; /* an archive is open */
 
-    /* Archives that roll over: */
+    /* For archives that roll over: */
     bool rolls;
     tarn_shard_options options;
     tarn__pattern pattern;
-    tarn__buf url; /* of the shard at hand */
+    tarn__buf url; /* of the current shard */
     uint64_t number;
-    uint64_t samples, payload; /* in the shard at hand */
+    uint64_t samples, payload; /* in the current shard */
 };
 
 static tarn_status open_writer(tarn_tar_writer *w, const char *url,
@@ -82,8 +82,8 @@ tarn_status tarn__check_sample_fits(tarn_roll roll, uint64_t max_size,
     uint64_t whole = sample_bytes + tarn__end_size(sample_bytes);
     if (roll != TARN_ROLL_FILE || !max_size || whole <= max_size) return TARN_OK;
     return tarn__fail(err, TARN_ERR_LIMIT,
-                      "sample %s needs a shard of %" PRIu64 " bytes for itself, and the "
-                      "largest allowed is %" PRIu64,
+                      "sample %s needs a shard of %" PRIu64 " bytes, but the "
+                      "largest allowed size is %" PRIu64,
                       tarn_printable(shown, sizeof shown, key, strlen(key)), whole,
                       max_size);
 }
@@ -117,7 +117,7 @@ static tarn_status end_shard(tarn_tar_writer *w, tarn_error *err)
     return TARN_OK;
 }
 
-/* The archive that a sample belongs into. */
+/* The archive for a sample. */
 static tarn_status take_shard(tarn_tar_writer *w, const char *key, tarn_error *err)
 {
     const tarn_shard_options *o = &w->options;
@@ -152,7 +152,7 @@ tarn_status tarn_tar_writer_next(tarn_tar_writer *w, tarn_error *err)
 {
     TARN__NEED(err, "writer", w);
     if (!w->rolls)
-        return tarn__fail(err, TARN_ERR_USAGE, "the writer has one archive only");
+        return tarn__fail(err, TARN_ERR_USAGE, "the writer has only one archive");
     TARN_TRY(tarn__check_unbroken(&w->archive, err));
     return w->open ? end_shard(w, err) : TARN_OK;
 }

@@ -1,8 +1,8 @@
-"""What the tests of the documents share: pages, their fenced blocks, and how they are run.
+"""Shared by the tests of the documents: pages, their fenced blocks, and how they are run.
 
 A fenced block of python, c, sh or console is an example and is run (C: compiled). A paragraph in
-brackets right before it that begins with "(Not run" takes it out, and readers see that. A comment
-<!-- given: ... --> before a block of C declares what the fragment takes for granted.
+parentheses right before it that begins with "(Not run" excludes it, and readers see that. A comment
+<!-- given: ... --> before a block of C declares what the fragment assumes.
 """
 import os
 import pathlib
@@ -38,14 +38,15 @@ def blocks(page):
 
 
 def commands(body):
-    """The commands of a console block with the output that stands below each."""
+    """The commands of a console block, each with the output below it."""
     for command in re.split(r"^\$ ", body, flags=re.M)[1:]:
         line, _, output = command.partition("\n")
         yield line, output
 
 
 def matches(want, got):
-    """Whether the output is the one shown, where … stands for anything in a line, and alone for lines."""
+    """Whether the output equals the page, where … matches anything in a line, and on its own line any
+    lines."""
     forms = {"…\n": "(?:.*\n)*?", "…": ".*?"}
     parts = re.split(r"((?m:^…\n)|…)", want)
     return re.fullmatch("".join(forms.get(part, re.escape(part)) for part in parts), got) is not None
@@ -57,7 +58,7 @@ def sanitized():
 
 
 def environment(folder, **more):
-    """For examples: the command by its name, and the package of this build."""
+    """For examples: the command in PATH, and the package of this build."""
     tools = folder / "bin"
     if not tools.exists():
         tools.mkdir()
@@ -76,7 +77,7 @@ def shell(command, folder, env):
 
 
 class Tap:
-    """Prints TAP lines; threads may use one together."""
+    """Prints TAP lines; may be shared by threads."""
 
     def __init__(self):
         self.count = self.bad = 0

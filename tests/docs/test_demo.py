@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Runs the demo and compares it with the tour (docs/tour.md), the README and the picture of it.
 
-The demo's own checks (each sample once, the same weights) end it with an error if they fail. To save
-time it trains for two epochs here instead of three, and the last step, tarn bench, is left out; tests/cli
-has that.
+The demo's own checks (each sample once, the same weights) end it with an error if they fail. To save time
+it trains for two epochs here instead of three, and the last step, tarn bench, is left out; tests/cli
+tests it.
 """
 import os
 import re
@@ -32,7 +32,7 @@ def told(output):
 
 
 def shorter(want):
-    """What the pages show, of two epochs."""
+    """What the pages show for two epochs."""
     return re.sub(r"^epoch 2: .*\n", "", want, flags=re.M).replace("same 180 batches", "same 120 batches")
 
 
@@ -83,7 +83,7 @@ def main():
     bench = shown[-1][0]
     check(f'run "{bench}"' in (ROOT / "scripts/demo.sh").read_text(), "and its last one")
     check(picture() == [command for command, _ in got] + [bench],
-          "so has docs/images/demo.svg: scripts/record.py draws it anew")
+          "so has docs/images/demo.svg: scripts/record.py draws it again")
     run_others(check)
     return check.end()
 

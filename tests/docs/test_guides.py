@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-"""Runs the examples of the guides: commands with what they print, shell, Python, and C compiled.
+"""Runs the examples of the guides: commands with their output, shell, Python, and C (compiled).
 
-All blocks of a page run one after the other in one folder; Python blocks share their names. What a
-page takes for granted is made by a comment <!-- setup: commands --> in it. Lines that say how long
-something took are left out.
+All blocks of a page run in order in one folder; Python blocks share their names. A comment <!--
+setup: commands --> in the page creates what it assumes. Lines with durations are left out.
 """
 import concurrent.futures
 import json
@@ -45,13 +44,13 @@ for line in sys.stdin:
 
 
 class Interpreter:
-    """A Python in which the blocks of a page are run, started when the first comes."""
+    """A Python process that runs the blocks of a page, started for the first block."""
 
     def __init__(self, folder, env):
         self.folder, self.env, self.process = folder, env, None
 
     def run(self, code):
-        """None, or what went wrong."""
+        """None, or the error."""
         if self.process is None:
             self.process = subprocess.Popen([sys.executable, "-c", DRIVER], cwd=self.folder, text=True,
                                             env=self.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -112,7 +111,7 @@ def run_page(page, check, **more):
 
 
 def store():
-    """An S3 of our own, with a bucket, and what says so in the environment."""
+    """A local S3 server with a bucket, and the environment variables for it."""
     import boto3
     from moto.server import ThreadedMotoServer
 
@@ -132,7 +131,7 @@ def uses_python(page):
 
 
 def other_blocks(folder):
-    """Examples that nobody would run: those of docs/python are Python, and tests/python runs them."""
+    """Examples that would not be run: those of docs/python are Python, and tests/python runs them."""
     for page in sorted((ROOT / folder).glob("*.md")):
         for block in blocks(str(page.relative_to(ROOT))):
             if block.language in ("c", "sh", "console") and not block.not_run:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every relative link and anchor in a Markdown page leads somewhere, and the index has all pages."""
+"""Every relative link and anchor in a Markdown page is valid, and the index has all pages."""
 import re
 import subprocess
 import sys
@@ -10,7 +10,7 @@ LINK = re.compile(r"!?\[(?:[^\[\]]|\[[^\]]*\])*\]\(([^()\s]+(?:\([^()]*\))?)\)")
 
 
 def tracked():
-    """Pages of the checkout, those that git does not know yet included."""
+    """Pages of the checkout, including untracked ones."""
     listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "*.md"], cwd=ROOT, text=True,
                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     names = listed.stdout.split() if listed.returncode == 0 else [
@@ -19,13 +19,13 @@ def tracked():
 
 
 def prose(page):
-    """A page without its code, where brackets mean other things."""
+    """A page without its code, where brackets have other meanings."""
     text = FENCE.sub("", page.read_text(encoding="utf-8"))
     return re.sub(r"<!--.*?-->", "", text, flags=re.S)
 
 
 def anchors(page):
-    """What headings can be jumped to, as GitHub names them."""
+    """The anchors of the headings, as GitHub names them."""
     seen, out = {}, set()
     for title in re.findall(r"^#+ +(.*?) *$", prose(page), re.M):
         title = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title)

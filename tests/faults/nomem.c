@@ -1,11 +1,12 @@
-/* An allocator that refuses one module: preloaded (LD_PRELOAD) under an interpreter, it
- * lets a chosen request of the extension fail, and none of the interpreter's own.
+/* An allocator that fails for one module: preloaded (LD_PRELOAD) into an interpreter, it
+ * makes a chosen request of the extension fail, and none of the interpreter's own.
  *
- *   nomem_module(NAME)       the module: what its path has in it
- *   nomem_fail(N, FOREVER)   the request behind the next N fails, or all from there on
- *   nomem_stop()             there is memory again; how many requests failed
+ *   nomem_module(NAME)       the module: a part of its path
+ *   nomem_fail(N, FOREVER)   the request after the next N fails, or all from there on
+ *   nomem_stop()             stops failing; returns how many requests failed
  *
- * Or under a program, whose own requests are meant then: NOMEM_AT=N, NOMEM_FOREVER=1. */
+ * Preloaded into a program, it makes the program's own requests fail: NOMEM_AT=N,
+ * NOMEM_FOREVER=1. */
 #include <errno.h>
 #include <link.h>
 #include <stdatomic.h>
@@ -55,7 +56,7 @@ int nomem_stop(void)
     return atomic_load(&failures);
 }
 
-/* The program itself is the first in the list, and has no name there. */
+/* The program itself is the first in the list and has no name there. */
 static int look_at_program(struct dl_phdr_info *info, size_t size, void *unused)
 {
     (void)unused;

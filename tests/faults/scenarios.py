@@ -1,8 +1,8 @@
-"""What the fault tests do to the tool: for each scenario how the disk is before, one command that
-changes it, what a reader may see of it, and what a user does after a failure.
+"""The scenarios of the fault tests: for each, the state of the disk before, one command that
+    changes it, what a reader may see, and what a user does after a failure.
 
-A scenario's disk is made once and copied for every trial. What a reader sees of a target is the
-list of its members or rows, or None if there is nothing; whatever is there has to verify.
+A scenario's disk is made once and copied for every trial. A reader sees a target as the list of its
+members or rows, or None if it does not exist; an existing target has to verify.
 """
 import errno
 import io
@@ -19,11 +19,11 @@ BUILD = pathlib.Path(os.environ.get("TARN_BUILD", ROOT / "build-plain"))
 TARN = str(BUILD / "tarn")
 SHIM = str(BUILD / "tests/libfaults.so")
 ENV = dict(os.environ, SOURCE_DATE_EPOCH="0")
-# What a reader may be told of a fold that is being made, replaced or indexed.
+# Messages that a reader may get for a fold that is being made, replaced or indexed.
 ABSENT = re.compile("no shard|resume it|No such file|tarn index|no index|no .tar files found")
-# And of an array file, beside its journal.
-UNFINISHED = re.compile("was interrupted: verify with repair puts it right")
-# A lock that nobody holds is in nobody's way; the shards of a killed writer wait to be resumed.
+# And for an array file, beside its journal.
+UNFINISHED = re.compile("was interrupted: verify with repair fixes the file")
+# A lock that no process holds does not matter; the shards of a killed writer remain for resuming.
 WAITING = re.compile(r"\.tarn-lock$")
 
 
@@ -44,14 +44,14 @@ def sure(*arguments):
 
 
 def shimmed(command, home, **settings):
-    """Runs a command over a system that fails as the settings say."""
+    """Runs a command on a system that fails as the settings say."""
     env = {"LD_PRELOAD": SHIM, "FAULT_HOME": str(home)}
     env.update({f"FAULT_{name.upper()}": str(value) for name, value in settings.items()})
     return run(command, env)
 
 
 def view(home, target, absent=ABSENT, whole=False):
-    """What a reader sees of a target; None if it is told that there is none."""
+    """What a reader sees of a target; None if the reader reports that it does not exist."""
     path = f"{home}/{target}"
     if target.endswith((".gnz", ".iac", ".tar", ".npz")) and not os.path.exists(path):
         return None
@@ -59,17 +59,17 @@ def view(home, target, absent=ABSENT, whole=False):
         return pathlib.Path(path).read_bytes()
     done = tarn("ls", *(["--stats"] if target.endswith(".gnz") else []), path)
     if done.returncode:
-        assert absent.search(done.stderr), f"a reader of {target} is told: {done.stderr}"
+        assert absent.search(done.stderr), f"a reader of {target} gets: {done.stderr}"
         return None
     verified = tarn("verify", "-q", path)
-    # Beside a journal that waits for verify --repair a file may look unfinished.
+    # Beside a journal that verify --repair must finish, a file may look unfinished.
     waits = not whole and "was interrupted" in verified.stdout
     assert verified.returncode == 0 or waits, f"verify {target}: {verified.stdout}{verified.stderr}"
     return done.stdout
 
 
 def check_archives(home):
-    """What has a final name and is an archive is whole, says a program that is not ours."""
+    """Another program confirms that every archive with a final name is complete."""
     for path in home.rglob("*.tar"):
         if path.name.startswith(".") or path.name == "torn_1.tar":
             continue
@@ -95,11 +95,12 @@ def digest(paths):
 
 
 class Scenario:
-    """A command: prepare makes the disk, targets are what it changes, sources what it must not.
+    """A command: prepare makes the disk, targets are the paths it changes, sources the paths it
+    must not change.
 
-    again are the words a user adds when he runs the command once more; first the plain command is
-    tried where the disk is as it was. loses: while it replaces, there may be nothing to read.
-    repair: a journal is finished by verify --repair first.
+    again are the options a user adds to run the command again; the plain command is tried first
+    where the disk is unchanged. loses: during a replacement there may be nothing to read. repair:
+    verify --repair finishes a journal first.
     """
 
     def __init__(self, name, words, targets, prepare, again=(), sources=(), loses=False,
@@ -118,7 +119,7 @@ class Scenario:
         shutil.copytree(self.template, home, symlinks=True)
 
     def prepare(self, template, home):
-        """Makes the disk, and learns what is to be seen before and after."""
+        """Makes the disk, and records what is visible before and after."""
         self.template = template
         if template.exists():
             shutil.rmtree(template)
@@ -140,7 +141,7 @@ class Scenario:
         return digest(home / name for name in self.sources)
 
     def check_between(self, home, may_lose=False):
-        """Each target as it was, or as it will be; or nothing, where it is being replaced."""
+        """Each target is in its old or its new state; or missing, where it is being replaced."""
         seen = self.look(home)
         for target, what in seen.items():
             assert what in (self.old[target], self.new[target]) or \
@@ -149,8 +150,8 @@ class Scenario:
         return seen
 
     def complete(self, home, in_order=True):
-        """What a user does after a failure; the disk is then as it was meant to be, or at least
-        with all samples in some order."""
+        """Does what a user does after a failure. Afterwards the disk is in the new state, or at
+        least has all samples in some order."""
         if self.repair:
             for target in self.targets:
                 if os.path.exists(home / target):
@@ -170,7 +171,7 @@ class Scenario:
         if not in_order:
             assert sorted_lines(seen) == sorted_lines(self.new), f"after another run: {seen}"
         assert seen == self.new or not in_order, f"after another run a reader sees {seen}"
-        assert not hidden(home), f"left behind: {hidden(home)}"
+        assert not hidden(home), f"files left: {hidden(home)}"
 
 
 # --- Disks ------------------------------------------------------------------------------------
@@ -252,7 +253,7 @@ def half_indexed(home):
 
 
 def torn(home):
-    """A fold with an index and a shard that was cut."""
+    """A fold with an index and a truncated shard."""
     (home / "t").mkdir()
     shard(home / "t/f_0.tar", 0)
     shard(home / "t/torn_1.tar", 5)
@@ -273,14 +274,14 @@ def journalled(home):
             return
         for path in left:
             path.unlink()
-    raise AssertionError("no place where a journal is left behind")
+    raise AssertionError("no call leaves a journal")
 
 
 # --- Scenarios --------------------------------------------------------------------------------
 
 
 def after_in_place(scenario, home, seen):
-    """The source is what is being replaced: half of it is published, not converted again."""
+    """The source is being replaced: half of it is published, not converted again."""
     if seen["t"] is None:
         sure("merge", "--resume", "-o", f"{home}/t:train", "-q")
     else:
@@ -288,7 +289,7 @@ def after_in_place(scenario, home, seen):
 
 
 def after_append(scenario, home, seen):
-    """Of what is there already nothing is left to do but to clear up."""
+    """The existing part needs nothing but cleaning up."""
     if seen == scenario.new:
         sure("merge", "--resume", "-o", f"{home}/t:train", "-q")
         return
@@ -301,7 +302,7 @@ Q = ("-q", "-j1")
 SCENARIOS = [
     Scenario("pack a new fold", ["pack", "HOME/a.files", "-o", "HOME/t", "--max-count", "2", *Q],
              ["t"], with_files("a", 4), ("--resume",), ["a.files"]),
-    Scenario("pack behind a fold", ["pack", "HOME/a.files", "-o", "HOME/t", "--max-count", "2",
+    Scenario("pack after a fold", ["pack", "HOME/a.files", "-o", "HOME/t", "--max-count", "2",
                                     "--append", *Q],
              ["t"], disk(with_fold("t", "o", 3), with_files("a", 3)), ("--resume",), ["a.files"],
              drop=("--append",), finish=after_append),
@@ -330,9 +331,9 @@ SCENARIOS = [
     Scenario("convert to arrays", ["convert", "HOME/a", "HOME/t.gnz", "--fields", "cls",
                                    "--overwrite", *Q],
              ["t.gnz"], disk(with_fold("a", "a", 5), with_gnz("HOME/ids.npy")), sources=["a"]),
-    Scenario("convert to a pack", ["convert", "HOME/a", "HOME/t.iac", "--overwrite", *Q],
+    Scenario("convert to an IAC file", ["convert", "HOME/a", "HOME/t.iac", "--overwrite", *Q],
              ["t.iac"], disk(with_fold("a", "a", 4), with_iac("o", 2, "t.iac")), sources=["a"]),
-    Scenario("convert from a pack", ["convert", "HOME/s.iac", "HOME/t.iac", "--codec", "zstd",
+    Scenario("convert from an IAC file", ["convert", "HOME/s.iac", "HOME/t.iac", "--codec", "zstd",
                                      "--overwrite", "-q"],
              ["t.iac"], disk(with_iac("a", 4, "s.iac"), with_iac("o", 2, "t.iac"))),
     Scenario("pack a new pack", ["pack", "HOME/a.files", "-o", "HOME/t.iac", "-q"],
@@ -357,7 +358,7 @@ SCENARIOS = [
     Scenario("merge copies", ["merge", "HOME/a", "HOME/b", "-o", "HOME/t", "--copy", *Q],
              ["t"], disk(with_fold("a", "a", 4), with_fold("b", "b", 3)), ("--resume",),
              ["a", "b"]),
-    Scenario("merge behind a fold", ["merge", "HOME/b", "-o", "HOME/t", "--append", *Q],
+    Scenario("merge after a fold", ["merge", "HOME/b", "-o", "HOME/t", "--append", *Q],
              ["t"], disk(with_fold("b", "b", 3), with_fold("t", "o", 3)), ("--resume",), ["b"],
              drop=("--append",)),
     Scenario("merge over a fold", ["merge", "HOME/b", "HOME/a", "-o", "HOME/t", "--overwrite",
@@ -369,7 +370,7 @@ SCENARIOS = [
              ["t:x", "t:y"], with_fold("a", "a", 4), ("--resume",), ["a"]),
 ]
 
-# What each call may fail with. Those in PASSES are no failure: the work goes on.
+# Possible errors of each call. Those in PASSES are not failures: the work continues.
 ERRNOS = {
     "create": ["EACCES", "ENOSPC", "EMFILE", "EIO"], "open": ["EACCES", "EMFILE", "EIO"],
     "opendir": ["EACCES", "EMFILE"], "readdir": ["EIO"],
@@ -388,7 +389,7 @@ TRANSFERS = {"read", "pread", "write", "pwrite", "copy_file_range"}
 
 
 def ways(call):
-    """How a call is made to fail, and whether the command has to succeed all the same."""
+    """How a call is made to fail, and whether the command must succeed anyway."""
     for name in ERRNOS[call]:
         number = getattr(errno, name)
         yield name, f"errno {number}", name == "EINTR" and call in TRANSFERS

@@ -1,16 +1,16 @@
-/* A system that fails on demand: preloaded (LD_PRELOAD) under a program, it stands
- * between the program and libc for every call on files beneath one folder. It counts
- * them, and at a chosen one returns an error, moves fewer bytes than asked for, or ends
- * the process; and it can record every change of the disk for tests/faults/test_power.py.
+/* A system that fails on demand: preloaded (LD_PRELOAD) into a program, it intercepts
+ * every libc call on files in one folder. It counts the calls, and at a chosen one
+ * returns an error, transfers fewer bytes than requested, or kills the process. It can
+ * also record every change of the disk for tests/faults/test_power.py.
  *
- *   FAULT_HOME    calls on paths beneath this folder count, all others pass
+ *   FAULT_HOME    calls on paths in this folder count, all others pass
  *   FAULT_TRACE   a file that gets one line for each call: number, call, path
  *   FAULT_RECORD  a file that gets each change, with its bytes
- *   FAULT_CALL    only calls of this kind are counted for FAULT_AT; else all
+ *   FAULT_CALL    only calls of this kind count for FAULT_AT; default: all
  *   FAULT_AT      the number of the call that fails, from 1; 0: none
- *   FAULT_HOW     "errno N", "short" (half of what was asked for), "kill" (before the
- *                 call), "after" (killed right behind it)
- *   FAULT_SHORT   every transfer moves at most so many bytes
+ *   FAULT_HOW     "errno N", "short" (half of the bytes), "kill" (before the call),
+ *                 "after" (killed right after it)
+ *   FAULT_SHORT   every transfer moves at most this many bytes
  *
  * A second fsync of a descriptor whose first failed ends the process with status 97. */
 #include <dirent.h>
@@ -42,7 +42,7 @@ static size_t home_len;
 static int trace = -1, record = -1;
 static long count, matched, fault_at, short_most;
 static char how[32], only[32];
-static char *paths[FDS]; /* of descriptors beneath the folder */
+static char *paths[FDS]; /* of descriptors in the folder */
 static bool failed_sync[FDS];
 
 #define REAL(name) ((__typeof__(&name))real(#name))
@@ -54,7 +54,7 @@ static void *real(const char *name)
     return f;
 }
 
-/* The files of this library are opened past itself, and far from the others' numbers. */
+/* The library's own files bypass the wrappers and use numbers far from the program's. */
 static int open_own(const char *name)
 {
     const char *path = getenv(name);
@@ -93,7 +93,7 @@ static bool beneath(const char *path)
            (!path[home_len] || path[home_len] == '/');
 }
 
-/* The path of a call on (folder, name), in out; false if it is none of ours. */
+/* The path of a call on (folder, name), in out; false if it is not in our folder. */
 static bool place(int folder, const char *name, char *out)
 {
     if (name[0] == '/') {
@@ -137,7 +137,7 @@ typedef struct turn {
     bool fail, half, after;
 } turn;
 
-/* Counts a call; what is to become of it. With fail, errno is set. */
+/* Counts a call and decides what happens to it. With fail, errno is set. */
 static turn take_turn(const char *call, const char *path)
 {
     turn t = {0};
@@ -166,7 +166,7 @@ static void done(turn t)
     if (t.after) die();
 }
 
-/* How much of len is moved. */
+/* How much of len is transferred. */
 static size_t some(turn t, size_t len)
 {
     if (t.half && len > 1) len /= 2;
@@ -197,7 +197,7 @@ static uint64_t inode(int fd)
     return REAL(fstat)(fd, &st) == 0 ? st.st_ino : 0;
 }
 
-/* A change of a file's bytes, with the time the file has after it. */
+/* A change of a file's bytes, with the file's modification time after it. */
 static void note_file(const char *call, int fd, const char *path, uint64_t at,
                       const void *data, size_t len)
 {
@@ -279,7 +279,7 @@ int close(int fd)
     turn t = take_turn("close", path);
     int e = errno;
     remember(fd, NULL);
-    int status = (int)syscall(SYS_close, fd); /* closed even where it fails */
+    int status = (int)syscall(SYS_close, fd); /* closed even if it fails */
     done(t);
     if (!t.fail) return status;
     errno = e;
@@ -358,7 +358,7 @@ ssize_t write(int fd, const void *data, size_t len)
     return n;
 }
 
-/* Direct writes are of whole blocks, also where they are cut short. */
+/* Direct writes consist of whole blocks, also when they are short. */
 static size_t some_at(int fd, turn t, size_t len)
 {
     size_t n = some(t, len);
@@ -384,7 +384,7 @@ static size_t some_at(int fd, turn t, size_t len)
 PWRITE(pwrite)
 PWRITE(pwrite64)
 
-/* Recorded as the bytes it moved, which are read back. */
+/* Recorded as the bytes it copied, which are read back. */
 ssize_t copy_file_range(int in, off64_t *from, int out, off64_t *to, size_t len,
                         unsigned flags)
 {
@@ -484,7 +484,7 @@ FSYNC(fdatasync)
 MMAP(mmap)
 MMAP(mmap64)
 
-/* --- What the system says of a file ------------------------------------------------ */
+/* --- File attributes ---------------------------------------------------------------- */
 
 #define ON_PATH(name, label, parameters, folder, path_of, arguments)                     \
     int name parameters                                                                  \

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Every call on the disk that a command makes fails once, in each way it can; and the tool is
-killed before and behind each.
+    killed before and after each.
 
-After a failure: the command tells the path and the reason, or did all it should; each target is as
-it was or as it is meant to be; the sources are as they were; the command again completes the work
-and nothing hidden is left. Interrupted and short transfers are no failure at all.
+After a failure: the command reports the path and the reason, or succeeded; each target is in its
+old or its new state; the sources are unchanged; running the command again completes the work and
+leaves no hidden files. Interrupted and short transfers are not failures.
 
-  test_calls.py [--full] [SCENARIO...]     without --full a sample of the places
+  test_calls.py [--full] [SCENARIO...]     without --full a sample of the calls
 """
 import collections
 import concurrent.futures
@@ -23,8 +23,8 @@ from scenarios import SCENARIOS, SHIM, shimmed, ways  # noqa: E402
 FULL = "--full" in sys.argv or bool(os.environ.get("TARN_FULL"))
 SLOW = "asan" in SHIM
 SAMPLE = 8 if SLOW else 24  # trials of each scenario in the short form, and as many kills
-KILLED_EVERYWHERE = "pack behind a fold"  # in the short form too
-# Where something was found once: every place, in the short form too.
+KILLED_EVERYWHERE = "pack after a fold"  # in the short form too
+# Scenarios in which an error was found once: every call, in the short form too.
 FOUND = {("convert to a new fold", "stat"), ("repair an array file", "access"),
          ("repair a fold", "fstat"), ("pack new arrays", "fstat"), ("append rows", "fstat")}
 JOBS = 2
@@ -55,7 +55,7 @@ def kills_of(calls):
     for number, call in calls:
         yield number, call, "killed before", "kill", False
         if call in CHANGES:
-            yield number, call, "killed behind", "after", False
+            yield number, call, "killed after", "after", False
 
 
 def sample(trials, size, seed):
@@ -78,8 +78,8 @@ def sample_others(trials, size, seed):
 
 
 def told(done, home, call, reason):
-    """A failure is told with a path, and the system's reason; but what could not be asked what
-    kind of thing it is may be told to be of the wrong kind."""
+    """A failure message has a path and the system's reason; but if the type of a file could not be
+    determined, the message may say that the type is wrong."""
     assert done.returncode == 1, f"exit status {done.returncode}: {done.stderr}{done.stdout}"
     assert str(home) in done.stderr + done.stdout, f"no path: {done.stderr}{done.stdout}"
     assert call in ("stat", "access") or reason in done.stderr + done.stdout, f"no reason: {done.stderr}{done.stdout}"
@@ -92,7 +92,7 @@ def attempt(scenario, home, trial):
     done = shimmed(scenario.command(home), home, call=call, at=number, how=how)
     assert "Sanitizer" not in done.stderr, done.stderr
     if how in ("kill", "after"):
-        # Threads may make a call less than in the run that was counted.
+        # Threads may make one call fewer than in the run that was counted.
         assert done.returncode in (-9, 0), f"not killed: {done}"
     elif done.returncode:
         assert not passes, f"should have gone on: {done.stderr}"
@@ -123,7 +123,7 @@ def try_all(scenario, trials, homes):
 
 
 def short_everywhere(scenario, homes):
-    """All transfers at most 7 bytes, or one block where a write is direct."""
+    """All transfers move at most 7 bytes, or one block where a write is direct."""
     home = homes[0]
     scenario.reset(home)
     done = shimmed(scenario.command(home), home, short=7)

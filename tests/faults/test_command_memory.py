@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""The command without memory: each of its requests fails once, and from there on, in each scenario.
+"""The command out of memory: each of its requests fails once, or all from there on, in each
+    scenario.
 
-It ends with a message, never by a signal; each target is as it was or as it is meant to be, and the
-command again completes the work.
+It ends with a message, never by a signal; each target is in its old or its new state, and running
+the command again completes the work.
 
   test_command_memory.py [--full] [SCENARIO...]     without --full some of the requests
 """
@@ -17,7 +18,7 @@ from scenarios import BUILD, SCENARIOS, run  # noqa: E402
 
 FULL = "--full" in sys.argv or bool(os.environ.get("TARN_FULL"))
 SHIM = str(BUILD / "tests/libnomem.so")
-PLACES = 100000 if FULL else 5  # of each scenario, spread over what there are
+PLACES = 100000 if FULL else 5  # of each scenario, evenly spread
 
 
 def without_memory(scenario, home, number, forever):
@@ -28,7 +29,7 @@ def without_memory(scenario, home, number, forever):
 
 
 def requests_of(scenario, home):
-    """About how many there are: beyond the last, a failure changes nothing."""
+    """About how many there are: after the last, a failure changes nothing."""
     low, high = 0, 1
     while True:
         scenario.reset(home)
@@ -50,7 +51,7 @@ def attempt(scenario, home, number, forever):
     done = without_memory(scenario, home, number, forever)
     assert done.returncode in (0, 1), f"ended with {done.returncode}: {done.stderr}"
     assert done.returncode == 0 or "memory" in done.stderr + done.stdout, \
-        f"told otherwise: {done.stderr}{done.stdout}"
+        f"unexpected message: {done.stderr}{done.stdout}"
     seen = scenario.check_between(home)
     if done.returncode == 0:
         assert seen == scenario.new, f"said to be done, but a reader sees {seen}"

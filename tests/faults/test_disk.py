@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 """The fold writer on a disk that is full, out of inodes, or read-only.
 
-Each disk is a small tmpfs, made anew page by page larger, so that space runs out at every place
-there is. After each failure: it is told, a reader sees the fold as it was, and once there is
-space, writing again leads to the complete fold. Mounts live in a namespace of their own and go
-with it.
+Each disk is a small tmpfs, made again with one more page each time, so that space runs out at every
+possible point. Each failure is reported, a reader sees the fold as it was, and once there is space,
+writing again gives the complete fold. Mounts are in a separate namespace and disappear with it.
 """
 import os
 import pathlib
@@ -47,7 +46,7 @@ def keys(what):
 
 
 def reader(folder):
-    """The keys a reader sees, none if it is told that there is no fold."""
+    """The keys a reader sees; none if the reader reports that the fold does not exist."""
     path = f"{folder}:train"
     done = subprocess.run([TARN, "ls", "-1", path], capture_output=True, text=True, check=False)
     if done.returncode:
@@ -72,7 +71,7 @@ def unmount(disk):
 
 
 def used(disk, inodes):
-    """Pages, or files, that are taken on a disk."""
+    """Pages, or files, that are used on a disk."""
     st = os.statvfs(disk)
     return st.f_files - st.f_ffree if inodes else st.f_blocks - st.f_bfree
 
@@ -117,7 +116,7 @@ def runs_out(old, new, settings, again, inodes=False):
 
 
 def large_shard(disk):
-    """A shard that the thread writes: what it could not write is told, and gone."""
+    """A shard that the thread writes: a failed write is reported, and the file is removed."""
     mount(disk, "size=16m")
     try:
         code, text = write(disk / "fold", [("big", {"bin": bytes(30 << 20)})])
@@ -173,7 +172,7 @@ TESTS = [
                                                 ["overwrite", "max_count=2"])),
     ("inodes run out in a new fold", runs_out([], NEW, ["max_count=2"], RESUME, True)),
     ("inodes run out in an append", runs_out(OLD, NEW, ["append", "max_count=2"], RESUME, True)),
-    ("space runs out behind the buffer", large_shard),
+    ("space runs out after the buffer", large_shard),
     ("a read-only disk", read_only),
     ("a folder of someone else", no_permission),
 ]

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""The power fails at every moment of every scenario, and the disk keeps what it likes.
+"""The power fails at every moment of every scenario, and the disk keeps any part of the
+    unsynced changes.
 
-A run is recorded by the preloaded library: every write, cut, name and sync. From the record the
-disk is made as a power failure may leave it: at any moment, of each change that no fsync has
-covered, a write is there, lost or torn, and a change of names there or lost. In each such state
-every target is as it was or as it is meant to be, whatever has its final name verifies, and what a
-finished command acknowledged is there; some states are then completed as a user would.
+A run is recorded by the preloaded library: every write, truncation, rename and sync. From the
+record, the test makes disks as a power failure may leave them: at any moment, a write that no fsync
+has covered is present, lost or torn, and a change of names is present or lost. In each such state
+every target is in its old or its new state, every file with a final name verifies, and everything
+that a finished command acknowledged exists. Some states are then completed as a user would.
 
-  test_power.py [--full] [SCENARIO...]     10,000 states and more; without --full 500
+  test_power.py [--full] [SCENARIO...]     at least 10,000 states; without --full 500
 """
 import concurrent.futures
 import hashlib
@@ -26,7 +27,7 @@ SLOW = "asan" in SHIM
 STATES = 800 if FULL else 4 if SLOW else 23  # of each scenario
 JOBS = 2
 SECTOR = 512
-COMPLETED = 6  # one state of so many is completed
+COMPLETED = 6  # one state in N is completed
 NAMES = ("create", "mkdir", "rename", "link", "unlink")
 BYTES = ("write", "truncate", "extend")
 
@@ -55,7 +56,7 @@ def recorded(path, home):
 
 
 class Disk:
-    """A folder as it was before the run, and the run's changes with the files they are about."""
+    """A folder before the run, and the run's changes with the files they affect."""
 
     def __init__(self, home):
         self.names, self.folders, self.bytes, self.times = {}, {""}, {}, {}
@@ -71,7 +72,7 @@ class Disk:
         self.files = len(self.bytes)
 
     def resolve(self, changes):
-        """Says of each change which file it is about; numbers of inodes come back."""
+        """Determines which file each change affects; inode numbers are reused."""
         names, inodes = dict(self.names), dict(self.by_inode)
         for change in changes:
             if change.call == "create":
@@ -90,13 +91,13 @@ class Disk:
 
 
 def folders_of(change):
-    """Those that a change of names changes: a link leaves the old name as it is."""
+    """Names that a change affects: a link leaves the old name as it is."""
     names = (change.to,) if change.call == "link" else (change.path, change.to)
     return {name.rpartition("/")[0] for name in names if name is not None}
 
 
 def pending(changes):
-    """The numbers of those changes that no sync has covered."""
+    """The numbers of the changes that no sync has covered."""
     out = set()
     for number, change in enumerate(changes):
         if change.call == "fsync" and change.file is not None:
@@ -146,7 +147,7 @@ def change_names(names, folders, change):
 
 
 def state_after(disk, changes, lost, ripped, rng):
-    """Names, folders, bytes and times when those changes are lost, and these writes torn."""
+    """Names, folders, bytes and times when those changes are lost and these writes torn."""
     names, folders = dict(disk.names), set(disk.folders)
     files = {file: bytearray(data) for file, data in disk.bytes.items()}
     times = dict(disk.times)
@@ -166,7 +167,7 @@ def state_after(disk, changes, lost, ripped, rng):
 
 
 def ordered_losses(rng, changes, open_changes):
-    """Names change in order within a folder, as file systems with a journal have it."""
+    """Names change in order within a folder, as in journaling file systems."""
     lost = set()
     names = sorted(n for n in open_changes if changes[n].call in NAMES)
     for folder in {f for n in names for f in folders_of(changes[n])}:
@@ -176,7 +177,7 @@ def ordered_losses(rng, changes, open_changes):
 
 
 def losses(rng, changes, kind):
-    """What is lost and what is torn in one power failure."""
+    """Which changes are lost and which are torn in one power failure."""
     open_changes = pending(changes)
     if kind == "all":
         return open_changes, set()

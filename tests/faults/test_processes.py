@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Processes with a live loader: forked, ended and interrupted at any moment, in C and in Python.
 
-Nothing hangs (a watchdog ends what does), nothing crashes, every sample that parent or child gets
-is right, and an interrupt is answered; how fast is shown and not judged, because that depends on
-the machine. Of a command that is interrupted the exit status is 130, and it leaves nothing that
-the next run does not clear away.
+Nothing hangs (a watchdog kills hanging processes), nothing crashes, every sample in parent and
+child is right, and an interrupt is handled. The time this takes is printed but not tested, because
+it depends on the machine. An interrupted command exits with 130, and the next run removes
+everything it leaves.
 
   test_processes.py [--full]     1,000 of each; without --full 50
 """
@@ -25,10 +25,10 @@ FULL = "--full" in sys.argv or bool(os.environ.get("TARN_FULL"))
 SANITIZED = "asan" in str(BUILD)
 COUNT = 1000 if FULL else 10 if SANITIZED else 50
 TOOL = str(BUILD / "tests/live_loader")
-WATCHDOG = 300  # seconds; only what hangs takes as long
+WATCHDOG = 300  # seconds; only a hanging process takes this long
 RNG = random.Random(9)
 
-# Prints a line when it is at work, and one when it was interrupted; each number is checked.
+# Prints a line when it is working, and one when it was interrupted; each number is checked.
 PYTHON_WAITS = """
 import sys, tarn
 ds = tarn.open(sys.argv[1], fields=["cls"])
@@ -133,7 +133,8 @@ def interrupts(data):
 
 
 def command_interrupts(data):
-    """tarn pack at any moment: 130, and the fold is as it was; or it was done already."""
+    """tarn pack interrupted at any moment: it exits with 130 and the fold is as it was, or it had
+    already finished."""
     home = pathlib.Path(data) / "pack"
     shutil.rmtree(home, ignore_errors=True)
     source = files(home, "n", 300, size=2000)
@@ -151,7 +152,7 @@ def command_interrupts(data):
         process.wait(WATCHDOG)
         times.append(time.monotonic() - began)
         out, told = process.communicate()
-        # Before main has begun, the signal ends the process by itself.
+        # Before main starts, the signal's default action ends the process.
         assert process.returncode in (0, 130, -signal.SIGINT), \
             f"ended with {process.returncode}: {told}{out}"
         stopped += process.returncode == 130
@@ -195,8 +196,8 @@ PYTHON_TESTS = [("Python: forks with a live loader", python_forks),
 
 
 def main():
-    # The interpreter under a sanitizer is what tests/python/run.py is for, and a child of a process
-    # with threads finds AddressSanitizer's allocator locked.
+    # tests/python/run.py covers the interpreter under a sanitizer, and a child of a process with
+    # threads finds AddressSanitizer's allocator locked.
     tests = TESTS[1:] if SANITIZED else TESTS + PYTHON_TESTS
     failed = 0
     assert ROOT.exists()

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The Python package without memory: each request of the extension fails once, and from there on;
-and each of the interpreter's fails once while the extension is at work.
+"""The Python package out of memory: each request of the extension fails once, or all from there
+    on; and each request of the interpreter fails once while the extension is working.
 
 Nothing crashes, the only exception is MemoryError, and the same call works afterwards.
 
-  test_python_memory.py [--full]     every request; without --full one in some
+  test_python_memory.py [--full]     every request; without --full a sample
 """
 import ctypes
 import os
@@ -65,8 +65,8 @@ class Extension:
 
 
 class Interpreter:
-    """Requests of the interpreter, by its own means for such tests. Its own library takes some of
-    them for other errors."""
+    """Requests of the interpreter, by its own test functions. Its standard library turns some of
+    them into other errors."""
 
     def __init__(self):
         import _testcapi  # pylint: disable=import-outside-toplevel
@@ -78,7 +78,7 @@ class Interpreter:
 
     def end(self):
         self.api.remove_mem_hooks()
-        return None  # nobody knows
+        return None  # unknown
 
     def may_be(self, error):
         return isinstance(error, (MemoryError, ImportError, TypeError))

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The fold writer killed, or refused by the system, at every call that changes the disk.
+"""The fold writer is killed, or gets an error, at every call that changes the disk.
 
-A run that nobody disturbs is traced first; then, for each of its calls on the folder, strace stops
-a fresh run there, with SIGKILL or with an error. After each: a reader sees the fold as it was or
-as it will be, or, where one is being replaced, is told to resume; whatever has its final name is a
-whole archive; a failure is told; and writing again leads to the complete fold with nothing hidden
-beside it.
+An undisturbed run is traced first; then, for each of its calls on the folder, strace stops a fresh
+run there, with SIGKILL or with an error. After each, a reader sees the fold in its old or its new
+state or, where a fold is being replaced, gets an error that says to resume. Every file with its
+final name is a complete archive, a failure is reported, and writing again gives the complete fold
+without hidden files beside it.
 """
 import hashlib
 import os
@@ -21,10 +21,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "interop
 from writing import ROOT, TOOL, frame  # noqa: E402
 
 TARN = os.environ.get("TARN", str(ROOT / "build-plain/tarn"))
-ENV = dict(os.environ, ASAN_OPTIONS="detect_leaks=0")  # leaks cannot be looked for under ptrace
+ENV = dict(os.environ, ASAN_OPTIONS="detect_leaks=0")  # leaks cannot be detected under ptrace
 SLOW = "build-asan" in str(TOOL)
 SUSPEND = b"\xfe\xff\xff\xff"
-# Every place of the calls that publish; of the others some, because each takes five programs.
+# All calls that publish, and some of the others, because each call takes five programs.
 ALWAYS = {"rename", "renameat2", "unlink", "fsync"}
 CALLS = ["mkdir", "openat", "flock", "fallocate", "pwrite64", "write", "ftruncate", "fsync",
          "rename", "renameat2", "unlink"]
@@ -56,7 +56,7 @@ def sure(folder, data, *settings):
 
 
 class Scenario:
-    """One thing a writer does: how the folder was, what is done, and what comes of it."""
+    """One task of a writer: the folder before, the action, and the result."""
 
     def __init__(self, name, old, new, settings, prepare, again):
         self.name, self.old, self.new = name, old, new
@@ -97,7 +97,7 @@ def appended_and_suspended(folder):
 
 
 def half_replaced(folder):
-    """An overwrite that was killed when one of two shards had its name."""
+    """An overwrite that was killed after one of two shards got its name."""
     old_fold(5)(folder)
     code, _, _ = write(folder, frame(samples("n", 4)), "overwrite", "max_count=2", wrap=[
         "strace", "-f", "-qq", "-o", "/dev/null", "-e", "inject=renameat2:signal=KILL:when=2"])
@@ -122,7 +122,7 @@ SCENARIOS = [
 
 
 def places(scenario, folder, trace):
-    """Of an undisturbed run: for each call, its numbers (from 1, per thread) on the folder."""
+    """For each call of an undisturbed run on the folder: its numbers (from 1, per thread)."""
     scenario.reset(folder)
     code, text, _ = write(folder, scenario.data, *scenario.settings, wrap=[
         "strace", "-f", "-qq", "-y", "-o", trace, "-e", "trace=" + ",".join(CALLS)])
@@ -140,7 +140,7 @@ def places(scenario, folder, trace):
 
 
 def reader(folder):
-    """The keys a reader sees; None if it is told that there is no fold."""
+    """The keys a reader sees; None if the reader reports that the fold does not exist."""
     done = run([TARN, "ls", "-1", f"{folder}:train"])
     if done.returncode:
         told = done.stderr.decode()
@@ -152,7 +152,7 @@ def reader(folder):
 
 
 def check_files(folder):
-    """What has a name of its own is a whole archive, and so is every finished shard."""
+    """Every file with a final name is a complete archive, and so is every finished shard."""
     for path in folder.iterdir() if folder.exists() else ():
         if not path.name.endswith((".tar", ".tar.part")):
             continue
@@ -183,13 +183,13 @@ def check_complete(scenario, folder):
 
 
 def write_again(scenario, folder, seen):
-    """Resumes; what was to be replaced and still is there is replaced anew."""
+    """Resumes; what should have been replaced but still exists is replaced again."""
     if scenario.replaces and seen == "old":
         code, text, _ = write(folder, scenario.data, *scenario.again)
         if any(".part" in name for name in os.listdir(folder)):
             assert code and "overwrite" in text, text
             assert scenario.state(reader(folder)) == "old", "resume changed the old fold"
-        else:  # nothing but the old fold is there: resume added to it
+        else:  # only the old fold exists: resume added to it
             scenario.reset(folder)
         sure(folder, scenario.data, *scenario.settings)
     else:
@@ -210,7 +210,7 @@ def disturb(scenario, folder, call, number, how):
     check_files(folder)
     if not killed:
         assert (code == 0) == (not text), (code, text)
-        assert code == 0 or re.match(r"[a-z-]+: /", text), f"not told clearly: {text}"
+        assert code == 0 or re.match(r"[a-z-]+: /", text), f"unclear message: {text}"
         assert code or state == "new", "said to be done, but is not"
     write_again(scenario, folder, state)
     check_complete(scenario, folder)
@@ -224,7 +224,7 @@ def chosen(scenario, call, numbers):
 
 
 def sweep(scenario, folder, kinds, where):
-    """Disturbs every place in every way; the problems, and how many places there were."""
+    """Disturbs every call in every way; returns the problems, and how many calls there were."""
     problems, count = [], 0
     for call in CALLS:
         for how in kinds(call):
@@ -238,7 +238,7 @@ def sweep(scenario, folder, kinds, where):
 
 
 def refused_and_abandoned(folder):
-    """Whatever made a sample fail, abandoning leaves nothing."""
+    """Whatever made a sample fail, abandoning leaves no files."""
     data, count = frame(samples("n", 6)), 0
     for call, error in (("fsync", "EIO"), ("rename", "EIO"), ("pwrite64", "ENOSPC"),
                         ("ftruncate", "EIO"), ("openat", "EMFILE")):
@@ -258,7 +258,7 @@ def refused_and_abandoned(folder):
 
 
 def shards_killed(folder, where):
-    """The shard writer: each shard has its name once it is whole, and not before."""
+    """The shard writer: each shard gets its name when it is complete, and not before."""
     data, count = frame(samples("n", 6)), 0
     target = ["shards", folder / "x_%04d.tar", "max_count=2", "overwrite"]
     for call in ("pwrite64", "ftruncate", "fsync", "rename", "renameat2", "openat"):
@@ -305,7 +305,7 @@ def main():
     memory = "/dev/shm" if os.path.isdir("/dev/shm") else None
     with tempfile.TemporaryDirectory() as disk, tempfile.TemporaryDirectory(dir=memory) as fast:
         for scenario in scenarios:
-            # The large one is where files are written past the page cache, which needs a disk.
+            # The large one writes files with direct I/O, which needs a disk.
             scratch = disk if scenario.name == "a large shard" else fast
             folder = pathlib.Path(scratch) / "new/fold"
             where = places(scenario, folder, f"{scratch}/trace")

@@ -1,5 +1,5 @@
-"""Files of at most 1 MiB that ask for much: counts and lengths that lie, deep nesting, many
-small things, and streams that expand."""
+"""Files of at most 1 MiB that demand much: false counts and lengths, deep nesting, many small
+items, and streams that expand."""
 import bz2
 import json
 import lzma
@@ -27,7 +27,7 @@ def tar_header(name, size, kind=b"0", size_field=None):
 
 
 def pax(records):
-    """An extended header of these bytes."""
+    """An extended header with these bytes."""
     return tar_header(b"pax", len(records), b"x") + records + bytes(-len(records) % 512)
 
 
@@ -89,7 +89,7 @@ def packs():
 
 
 def tables():
-    """Packs whose index is a column of zeros."""
+    """IAC files whose index is a column of zeros."""
     import io
 
     import pyarrow as pa
@@ -117,7 +117,7 @@ def tables():
 
 
 def streams():
-    """Zeros, which no archive is, and members of zeros: compressed."""
+    """Zeros, which are not an archive, and members of zeros: compressed."""
     zeros = bytes(8 << 20)
     part = tar_header(b"zeros.bin", 8 << 20) + zeros
     for name, compress in (("gz", gzip), ("bz2", bz2.compress), ("xz", lzma.compress),
@@ -125,7 +125,7 @@ def streams():
         first, more = compress(part + bytes(1024)), compress(zeros)
         yield f"small.tar.{name}", first
         yield f"bomb.tar.{name}", compress(part) + more * min((MOST - len(first)) // len(more), 200)
-    # As much as the limit of expansion lets through, in a window as large as is taken.
+    # As much as the limit of expansion allows, in the largest accepted window.
     noise = random.Random(1).randbytes(900_000 if "TARN_FULL" in os.environ else 200_000)
     begin = tar_header(b"a.bin", 2_000_000_000) + noise
     for name, compress in (("gz", gzip), ("bz2", bz2.compress)):

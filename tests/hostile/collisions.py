@@ -1,9 +1,9 @@
-"""Names that all have one XXH64, made by algebra and not by search.
+"""Names with the same XXH64, computed by algebra, not by search.
 
-The hash reads 32 bytes at a time into four lanes, lane = rotl(lane + word * P2, 31) * P1. For
-any first word of a lane there is exactly one second word that leads the lane to a wanted end;
-about one in 4,000 of those is printable. Pairs of words for two of the lanes, combined freely,
-make as many names of 64 bytes as are wanted.
+The hash reads 32 bytes at a time into four lanes, lane = rotl(lane + word * P2, 31) * P1. For any
+first word of a lane there is exactly one second word that leads the lane to a wanted value; about
+one in 4,000 of those is printable. Pairs of words for two of the lanes, combined freely, give any
+number of names of 64 bytes.
 """
 import itertools
 import struct
@@ -37,7 +37,7 @@ def words_of(numbers):
 
 def pairs(lane, count):
     """Pairs of words after which the lane is the same."""
-    # Where the lane is to be before the second word is mixed in: that of a printable pair.
+    # The wanted value of the lane before the second word is mixed in: that of a printable pair.
     twin = struct.unpack("<Q", b"twin_one")[0]
     goal = (round_of(LANES[lane], twin) + twin * P2) & MASK
     allowed = numpy.zeros(256, bool)
@@ -57,7 +57,7 @@ def pairs(lane, count):
 
 
 def colliding_names(count):
-    """So many different names of 64 bytes with one hash."""
+    """N different names of 64 bytes with the same hash."""
     side = int(count ** 0.5) + 1
     left, right = pairs(0, side), pairs(1, side)
     names = (a + b + REST * 2 + c + d + REST * 2 for a, c in left for b, d in right)
@@ -65,5 +65,5 @@ def colliding_names(count):
 
 
 def plain_names(count):
-    """As many of the same length that are no trouble."""
+    """As many names of the same length without collisions."""
     return [b"%064d" % (number * 104729) for number in range(count)]

@@ -1,7 +1,7 @@
-"""What a command costs: its processor time and its largest resident size.
+"""The cost of a command: its CPU time and its peak resident size.
 
-The system hands a child its parent's size until it runs its own program, so whoever measures
-must be small: nothing large is imported here.
+A child process has its parent's size until it runs its own program, so the measuring process must
+be small: nothing large is imported here.
 """
 import os
 import pathlib
@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 TARN = os.path.abspath(os.environ.get("TARN", ROOT / "build-plain/tarn"))
 BUILD = pathlib.Path(os.environ.get("TARN_BUILD", ROOT / "build-plain")).resolve()
 SANITIZED = b"__asan_init" in pathlib.Path(TARN).read_bytes()
-HANG = 600  # seconds; only what hangs takes as long, however busy the machine is
+HANG = 600  # seconds; only a hanging process takes this long, however busy the machine is
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 sys.path.insert(0, str(ROOT / "tests/interop"))
@@ -23,7 +23,7 @@ sys.dont_write_bytecode = True
 
 
 class Cost:
-    """How a command ended, and what it took."""
+    """How a command ended, and its cost."""
 
     def __init__(self, args, status, usage, out, err):
         self.args, self.out, self.err = args, out, err
@@ -38,7 +38,7 @@ class Cost:
 
 
 def run(*args, limit=None, **options):
-    """Runs it; limit is called in the child first. A command that hangs is killed."""
+    """Runs a command; limit is called in the child first. A command that hangs is killed."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         # pylint: disable-next=consider-using-with
         child = subprocess.Popen([str(a) for a in args], stdin=subprocess.DEVNULL, stdout=out,
@@ -58,8 +58,8 @@ def tarn(*args, **options):
 
 
 def least(command, most):
-    """The cheapest of up to ten runs of a command: beside others it takes more of the processor than
-    it needs. The first that takes at most so many seconds of it will do."""
+    """The cheapest of up to ten runs of a command: on a busy machine it takes more CPU time than it
+    needs. Stops at the first run that takes at most the given number of seconds."""
     costs = []
     while len(costs) < 10:
         costs.append(command())

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Files that are truncated, replaced or removed under an open reader.
+"""Files that are truncated, replaced or removed while a reader has them open.
 
-For folds, single archives, array files and packs, mapped and read, and for the loader: what is
-copied is right or an error, and no signal ends the process. First with every step in order, then
-with another process that truncates and restores the file as fast as it can. (Views are left out:
-they trust the file, see docs/security.md.)
+For folds, single archives, array files and IAC files, mapped and read, and for the loader: copied
+data is right or there is an error, and no signal ends the process. First with every step in order,
+then with another process that truncates and restores the file as fast as it can. (Views are left
+out: they trust the file, see docs/security.md.)
 """
 import os
 import pathlib
@@ -141,7 +141,7 @@ def targets(folder):
     yield "a fold's sums", shards, shards / "f.tarsum", "auto"
     yield "an archive", single, single, "auto"
     yield "an array file", arrays, arrays, "auto"
-    yield "a pack", pack, pack, "auto"
+    yield "an IAC file", pack, pack, "auto"
 
 
 # --- In order ------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ def step_check(title, path, victim, mode):
           child.returncode == 0, (bad, child.returncode, err[-2000:]))
 
 
-# --- At once -------------------------------------------------------------------------------
+# --- Concurrently ---------------------------------------------------------------------------
 
 
 def race_check(title, path, victim, mode):
@@ -202,7 +202,7 @@ def race_check(title, path, victim, mode):
     while child.poll() is None and turns < TURNS:
         os.truncate(victim, sizes[turns % len(sizes)])
         time.sleep(0.0005 * (turns % 3))
-        replace(victim, sound)  # in place it would be another file of that length: see the docs
+        replace(victim, sound)  # changed in place, it would be another file of that length: see the docs
         time.sleep(0.001 * (turns % 4))
         turns += 1
     out, err = child.communicate()
@@ -232,7 +232,7 @@ def tool_race(folder):
 
 
 def tool_writes(folder):
-    """A field goes out through a pipe that nobody reads until the shard is cut inside of it."""
+    """A field is written to a pipe that is not read until the shard is truncated inside the field."""
     data = folder / "large"
     data.mkdir()
     (data / "a.bin").write_bytes(b"x" * 300_000)
@@ -241,7 +241,7 @@ def tool_writes(folder):
     sound = victim.read_bytes()
     with subprocess.Popen([TARN, "get", folder / "cut", "a", "bin"], stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE) as child:
-        first = child.stdout.read(1)  # it is under way
+        first = child.stdout.read(1)  # it has started
         os.truncate(victim, 512 + 300_000 - 100)
         rest, err = child.communicate()
     check("tarn get of a field that is cut meanwhile is an error",

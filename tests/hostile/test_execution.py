@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Nothing in a data file is ever run.
+"""Nothing in a data file is ever executed.
 
 The tool and the Python package read shards of pickles, object arrays, links, names that are
 commands and lists with pipe: in them, under strace: the only program that is started is the
@@ -24,7 +24,7 @@ from checks import check  # noqa: E402
 
 
 class Run:
-    """What a pickle of this is, when it is loaded."""
+    """The value of a pickle when it is loaded."""
 
     def __reduce__(self):
         return os.system, (f"touch {MARK}",)
@@ -39,7 +39,7 @@ def object_npy():
 
 
 def hostile_fields():
-    """Thirty fields, most of which some reader somewhere runs."""
+    """Thirty fields, most of which some existing reader executes."""
     bomb = pickle.dumps(Run())
     for name in ("pyd", "pkl", "pickle", "pth", "pt", "ckpt", "joblib", "dill", "npy.pkl", "pyc",
                  "so", "sh", "py", "mp", "msgpack", "bin", "npz.pkl"):
@@ -75,7 +75,7 @@ def hostile_shard(path):
 def started(command, env=None):
     """The programs that a command and all its children start, and how it ended."""
     with tempfile.NamedTemporaryFile() as trace:
-        # LeakSanitizer cannot look at a process that is traced.
+        # LeakSanitizer cannot check a traced process.
         env = dict(env or os.environ, ASAN_OPTIONS="detect_leaks=0")
         done = subprocess.run(["strace", "-f", "-qq", "-e", "trace=execve,execveat", "-o",
                                trace.name, *map(str, command)], capture_output=True, env=env,

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What hostile or merely large input may cost.
+"""Limits on the cost of hostile or merely large input.
 
-  shards     10,000 of them are read with 256 descriptors, and give the same
+  shards     10,000 of them are read with 256 descriptors, with the same result
   names      100,000 that collide under XXH64 take at most three times as long as others
-  files      any of at most 1 MiB takes at most 64 MiB and one second; compressed streams, which
-             are as long as they expand, 192 MiB and 8 seconds
+  files      any file of at most 1 MiB takes at most 64 MiB and one second; compressed
+             streams, whose cost depends on their expanded size, 192 MiB and 8 seconds
 """
 import os
 import pathlib
@@ -21,10 +21,10 @@ from cost import BUILD, MEMORY, ROOT, SANITIZED, least, run, tarn  # noqa: E402
 from checks import check  # noqa: E402
 
 SHARDS, FILES = 10_000, 256
-NAMES, RATIO, FLOOR = 100_000, 3, 0.1  # below so many seconds nothing is compared
+NAMES, RATIO, FLOOR = 100_000, 3, 0.1  # shorter times (in seconds) are not compared
 CORPUS = pathlib.Path(os.environ.get("TARN_CORPUS", ROOT / "build-corpus"))
 MOST_MEMORY, MOST_SECONDS = 64, 1.0
-SLOWER = 20 if SANITIZED else 1  # what the sanitizers make of a second
+SLOWER = 20 if SANITIZED else 1  # the slowdown by the sanitizers
 
 
 def few_files():
@@ -112,7 +112,7 @@ def name_checks(scratch):
 
 
 def make_names(scratch, kind, count, size):
-    """A folder with a shard of them, and a file that lists them."""
+    """A folder with a shard of these names, and a file that lists them."""
     folder, names = scratch / kind, scratch / f"{kind}.txt"
     folder.mkdir()
     subprocess.run([sys.executable, "-c", MAKE_NAMES, ROOT / "tests/hostile", kind, str(count),
@@ -121,7 +121,7 @@ def make_names(scratch, kind, count, size):
 
 
 def compare_names(scratch, size):
-    """With payloads, and with none, where names are all there is to do."""
+    """With payloads, and without, where the names are all the work."""
     scratch.mkdir()
     count = NAMES // 10 if SANITIZED else NAMES
     plain, colliding = (dict(name_commands(*make_names(scratch, kind, count, size),
@@ -153,7 +153,7 @@ def name_commands(folder, names, out, count):
 
 
 def corpus_files(folder):
-    """Files as they would lie on a disk, out of the fuzz corpus."""
+    """Files as they would be on a disk, from the fuzz corpus."""
     for target, front, ending in (("tar", 0, "tar"), ("samples", 2, "tar"), ("gnz", 2, "gnz"),
                                   ("filter", 1, "tar")):
         for path in sorted((CORPUS / target).iterdir()):
@@ -174,7 +174,7 @@ for maker in sys.argv[3:]:
 
 
 def bomb_files(folder, *makers):
-    """Made by another process: who measures stays small."""
+    """Made by another process: the measuring process stays small."""
     folder = folder / makers[0]
     folder.mkdir()
     subprocess.run([sys.executable, "-c", MAKE_BOMBS, ROOT / "tests/hostile", folder, *makers],
@@ -188,7 +188,7 @@ def file_commands(path):
 
 
 def file_check(title, paths, memory=MOST_MEMORY, seconds=MOST_SECONDS):
-    """One line for all; what is over is told."""
+    """One line for all; files over the limit are reported."""
     over, count, peak, slowest = [], 0, 0, 0
     for path in paths:
         for args in file_commands(path):

@@ -1,4 +1,4 @@
-"""What interop tests share: TAP lines, and running the tool."""
+"""Shared by the interop tests: TAP lines, and running the tool."""
 import os
 import pathlib
 import subprocess
@@ -8,7 +8,7 @@ TARN = os.path.abspath(os.environ.get("TARN", ROOT / "build/tarn"))
 
 
 class Checks:
-    """Numbers checks and prints them as they are made."""
+    """Numbers checks and prints their results."""
 
     def __init__(self):
         self.passed = self.failed = 0
@@ -20,7 +20,7 @@ class Checks:
             print(f"# {str(detail)[:2000]}")
 
     def end(self):
-        """Prints the plan; the exit status."""
+        """Prints the plan; returns the exit status."""
         print(f"1..{self.passed + self.failed}")
         return 1 if self.failed else 0
 
@@ -29,7 +29,7 @@ check = Checks()
 
 
 def run_all(tests):
-    """Functions that assert, one check each, named after them; the exit status."""
+    """Runs functions that assert, one check each, named after them; returns the exit status."""
     for test in tests:
         try:
             test()

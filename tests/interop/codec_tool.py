@@ -30,7 +30,7 @@ def packed(data):
 
 
 def packed_array(array, name=""):
-    """The array as it lies in memory: the block that all its elements are in, and strides."""
+    """The array's memory: the block that contains all its elements, and the strides."""
     low = sum(min(0, (n - 1) * s) for n, s in zip(array.shape, array.strides))
     high = sum(max(0, (n - 1) * s) for n, s in zip(array.shape, array.strides))
     if array.size:

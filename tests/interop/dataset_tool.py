@@ -1,4 +1,4 @@
-"""What the tests of datasets share: the library's datasets, driven line by line, and the members of
+"""Shared by the tests of datasets: the library's datasets, driven line by line, and the members of
 shards as Python reads them."""
 import os
 import pathlib
@@ -70,7 +70,7 @@ def refused(code, part, call, *words):
 
 
 def members(path):
-    """{stem: {field: bytes}} of a fold's shards, in the order of first appearance."""
+    """{stem: {field: bytes}} of a fold's shards, in order of first appearance."""
     found = {}
     for shard in sorted(path):
         with tarfile.open(shard) as tar:

@@ -1,5 +1,5 @@
-"""What tests share that look at shards and folds from outside: as WebDataset reads them, as bytes, and
-as a scan finds them."""
+"""Shared by tests that examine shards and folds with other programs: as WebDataset reads them, as
+bytes, and as a scan finds them."""
 import hashlib
 
 import webdataset as wds
@@ -8,7 +8,7 @@ from checks import check, tarn
 
 
 def read_real(*paths):
-    """Every sample by the real WebDataset, [(key, {field: data})]."""
+    """Every sample as the real WebDataset reads it, [(key, {field: data})]."""
     return [(s["__key__"], {k: v for k, v in s.items() if not k.startswith("__")})
             for s in wds.WebDataset([str(p) for p in paths], shardshuffle=False, empty_check=False)]
 
@@ -22,7 +22,7 @@ def digests(folder):
 
 
 def same_as_scan(folder, name, fold="train"):
-    """The index and the sums must be those that tarn index --sums makes of the shards."""
+    """The index and the sums must equal those that tarn index --sums makes from the shards."""
     written = digests(folder)
     tarn("index", "-q", "--sums", f"{folder}:{fold}")
     scanned = digests(folder)

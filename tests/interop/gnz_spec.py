@@ -1,4 +1,4 @@
-"""Array files made from the description of the format, byte by byte: what the writers are compared with."""
+"""Array files made from the format's specification, byte by byte; the writers are compared with them."""
 import json
 import struct
 
@@ -10,7 +10,7 @@ def aligned(n):
 
 
 def spec_bytes(arrays, metadata, pages=1):
-    """The file that holds these arrays ({name: C-ordered array}, in file order)."""
+    """The file with these arrays ({name: C-ordered array}, in file order)."""
     while True:
         entries, at = {}, pages * PAGE
         for name, array in arrays.items():

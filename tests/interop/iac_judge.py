@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Runs inside the environment of one of the real packages, and makes and compares packs.
+"""Runs inside the environment of one of the real packages, and makes and compares IAC files.
 
-  iac_judge.py make DIR SEED COUNT     packs with odd tables, by the package and by hand
+  iac_judge.py make DIR SEED COUNT     IAC files with odd tables, by the package and by hand
   iac_judge.py pairs DIR SEED          clinical text pairs
   iac_judge.py same A B                tables, payloads and the caller's header fields agree
   iac_judge.py patients A B            the adapter reads the same patients from both
@@ -143,7 +143,7 @@ def slides(rng):
 
 
 def by_hand(path, header, slide_table, index_table, payloads, options):
-    """A pack with table bodies that the package itself would not write: compressed, cut up."""
+    """An IAC file with table bodies that the package itself would not write: compressed, split."""
     index, offsets, at = index_table, [], 0
     for one in payloads:
         offsets.append(at)
@@ -212,7 +212,8 @@ def same(a, b):
     for x, y in ((slides_a, slides_b), (index_a, index_b)):
         y.validate(full=True)
         assert x.schema.equals(y.schema, check_metadata=True), (x.schema, y.schema)
-        # equals() does not know every type (views of lists, unions), the values as Python do.
+        # equals() does not support every type (views of lists, unions); comparing Python values
+        # does.
         assert x.num_rows == y.num_rows and str(x.to_pydict()) == str(y.to_pydict())
     first, second = iac.PackReader(a), iac.PackReader(b)
     if "offset" in index_a.column_names and "length" in index_a.column_names:
@@ -234,7 +235,7 @@ def same_patients(a, b):
 def refuses(a):
     try:
         iac.read_tables(a)
-    except Exception:  # whatever it says
+    except Exception:  # whatever its message
         return
     raise AssertionError("the package read it")
 
@@ -271,7 +272,7 @@ def dump(path):
 
 
 def exchange(library, target, paths):
-    """libtarn hands a table to pyarrow, and takes a slice of one from it, nothing in between."""
+    """libtarn exports a table to pyarrow, and imports a slice of one from it, directly."""
     import ctypes
     lib = ctypes.CDLL(str(library))
     error = ctypes.create_string_buffer(4096)
@@ -297,7 +298,7 @@ def exchange(library, target, paths):
             call("tarn_iac_export", pack, number, raw)
             reader = pa.RecordBatchReader._import_from_c(ctypes.addressof(raw))
             if number:
-                lib.tarn_iac_close(pack)  # the arrays stay good
+                lib.tarn_iac_close(pack)  # the arrays stay valid
             got = reader.read_all()
             got.validate(full=True)
             assert got.schema.equals(want.schema, check_metadata=True), path

@@ -1,5 +1,5 @@
-"""PNGs of every kind, made by hand: any colour type, depth, interlace and filter, and the pixels they
-stand for, worked out without a decoder."""
+"""PNGs of every kind, made by hand: any colour type, depth, interlace and filter, and their pixels,
+computed without a decoder."""
 import struct
 import zlib
 
@@ -68,7 +68,7 @@ def raw_of(samples, depth, interlaced, kind):
 
 
 def make(samples, colour, depth, interlaced=0, kind=ROTATING, before=(), pieces=1, raw=None, after=()):
-    """The file; before and after: chunks around the pixels, which come in that many IDATs."""
+    """The file; before and after: chunks around the pixels, which are split into that many IDATs."""
     height, width = samples.shape[:2]
     data = zlib.compress(raw_of(samples, depth, interlaced, kind) if raw is None else raw)
     size = -(-len(data) // pieces)

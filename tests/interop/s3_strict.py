@@ -1,7 +1,6 @@
-"""A small S3 store that lets nothing pass: every signature is computed again with botocore's
-own signer from what the request must have meant, every body compared with its digest. It
-can also fail on purpose, by key.
-"""
+"""A small, strict S3 store: it computes every signature again with botocore's own signer from what
+the request must mean, and compares every body with its digest. It can also fail on purpose,
+depending on the key."""
 import datetime
 import hashlib
 import http.server
@@ -89,7 +88,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             raise Refused("SignatureDoesNotMatch")
 
     def sign(self, access, secret, region, names, stamp):
-        """What the real signer makes of the request this one stands for."""
+        """The signature of the real signer for this request."""
         query = sorted(urllib.parse.parse_qsl(self.query, keep_blank_values=True))
         url = (f"http://{self.headers['Host']}{urllib.parse.quote(self.key, safe='/~')}" +
                ("?" + "&".join(f"{urllib.parse.quote(k, safe='~')}={urllib.parse.quote(v, safe='~')}"
@@ -101,7 +100,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         text = signer.string_to_sign(request, signer.canonical_request(request))
         return signer.signature(text, request)
 
-    # --- Answers ---------------------------------------------------------------------------
+    # --- Responses ---------------------------------------------------------------------------
 
     def reply(self, status, body=b"", **headers):
         self.send_response(status)
@@ -157,7 +156,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 return self.error(400, "BadPart", "not this one")
         else:
             if self.forbidden():
-                return self.error(412, "PreconditionFailed", "there already")
+                return self.error(412, "PreconditionFailed", "exists")
             self.server.objects[self.key] = self.body
         return self.reply(200, ETag=tag(self.body))
 
@@ -180,7 +179,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if parts is None:
             return self.error(404, "NoSuchUpload", "")
         if self.forbidden():
-            return self.error(412, "PreconditionFailed", "there already")
+            return self.error(412, "PreconditionFailed", "exists")
         if "late" in self.key:
             return self.reply(200, b"   <Error><Code>InternalError</Code><Message>late</Message>"
                               b"</Error>")
@@ -198,7 +197,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         return self.reply(200, b"<CompleteMultipartUploadResult/>")
 
     def reply_slowly(self, status, body):
-        """As Amazon does it while it puts parts together: spaces come until it is done."""
+        """Like Amazon while it assembles parts: it sends spaces until it is done."""
         self.reply(status, Content_Length=str(len(body) + SLOW_PIECES))
         for _ in range(SLOW_PIECES):
             self.wfile.write(b" ")

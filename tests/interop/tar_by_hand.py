@@ -1,4 +1,4 @@
-"""Tar archives made by hand, block by block, right or wrong as the caller wishes."""
+"""Tar archives made by hand, block by block, valid or invalid."""
 
 BLOCK = 512
 END = bytes(2 * BLOCK)
@@ -6,7 +6,7 @@ USTAR, GNU, V7 = b"ustar\x0000", b"ustar  \0", bytes(8)
 
 
 def ramp(size):
-    """Bytes that differ from their neighbours, and blocks from theirs."""
+    """Bytes that differ from their neighbours, in blocks that differ from theirs."""
     return bytes(i * 7 % 251 for i in range(size))
 
 
@@ -33,9 +33,8 @@ DEFAULTS = {"mode": b"0000644", "uid": b"0000000", "gid": b"0000000",
 
 
 def header(name=b"a.txt", size=0, signed=False, **fields):
-    """One header block. A size that is a number is written in octal; other fields are
-    bytes. A field called at123 puts bytes at offset 123. The checksum is right unless
-    given as sum=."""
+    """One header block. A size that is a number is written in octal; other fields are bytes. A
+    field called at123 puts bytes at offset 123. The checksum is correct unless given as sum=."""
     block = bytearray(BLOCK)
     values = dict(DEFAULTS, name=name, size=b"%011o" % size if isinstance(size, int) else size)
     values.update(fields)
@@ -52,7 +51,7 @@ def member(name=b"a.txt", data=b"hello\n", **fields):
 
 
 def record(key, value):
-    """One pax record, its length counting itself."""
+    """One pax record; its length includes itself."""
     text = b" %s=%s\n" % (key, value)
     length = len(text) + 1
     while len(b"%d" % length) + len(text) != length:
@@ -61,12 +60,12 @@ def record(key, value):
 
 
 def counted(text):
-    """A record as it is, with its length in place of ##."""
+    """A record as given, with its length in place of ##."""
     return text.replace(b"##", b"%02d" % len(text))
 
 
 def pax(*records, kind=b"x", **fields):
-    """An extended header. Each record is bytes as they are or a (key, value) pair."""
+    """An extended header. Each record is bytes as given or a (key, value) pair."""
     body = b"".join(r if isinstance(r, bytes) else record(*r) for r in records)
     return member(b"././@PaxHeader", body, type=kind, **fields)
 

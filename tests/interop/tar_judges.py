@@ -1,4 +1,4 @@
-"""The four programs, what each finds in an archive, and the rule they are held to.
+"""The four programs, what each finds in an archive, and the rule they must follow.
 
 GNU tar, bsdtar and Python's tarfile are the judges. tarn refuses an archive (exit 1, a
 message that names the file), or it finds exactly the regular members that all three find:
@@ -29,12 +29,12 @@ Row = collections.namedtuple("Row", "key field size offset")
 
 
 class Broken(Exception):
-    """The rule does not hold."""
+    """The rule is broken."""
 
 
 class Refused(Exception):
-    """A program would not read the archive, or complained; then `members` is what it read
-    all the same, if anything."""
+    """A program refused the archive, or complained; then `members` is what it read anyway, if
+    anything."""
 
     def __init__(self, why, members=None):
         super().__init__(why)
@@ -52,7 +52,7 @@ def ask_python(path, _scratch):
                 if len(data) != info.size:
                     raise Refused(f"{len(data)} bytes of {info.size}")
                 members.append(Member(info.name.encode("utf-8", "surrogateescape"), data))
-    except Exception as e:  # tarfile lets many kinds through
+    except Exception as e:  # tarfile raises many kinds
         raise Refused(f"{type(e).__name__}: {e}") from None
     return members
 
@@ -89,7 +89,7 @@ def listed(text, line):
 
 
 def ask_program(command, line, path, scratch):
-    """Members as `tar -xvvO` gives them: a listing on stderr, the payloads on stdout."""
+    """Members as `tar -xvvO` prints them: a listing on stderr, the payloads on stdout."""
     done = subprocess.run([*command, "-xvvOP", "--numeric-owner", "-f", str(path)], env=ENV,
                           cwd=scratch, stdin=subprocess.DEVNULL, capture_output=True,
                           timeout=300)
@@ -119,7 +119,7 @@ def ask_bsd(path, scratch):
 
 
 def ask_bsd_for_cpio(path, scratch):
-    """bsdtar dies listing a year that no calendar has. As a converter it prints no date."""
+    """bsdtar crashes when it lists a year outside the calendar. As a converter it prints no date."""
     done = subprocess.run(["bsdtar", "-cPf", "-", "--format=newc", f"@{path}"], env=ENV,
                           cwd=scratch, stdin=subprocess.DEVNULL, capture_output=True,
                           timeout=300)
@@ -141,7 +141,7 @@ JUDGES = {"tarfile": ask_python, "GNU tar": ask_gnu, "bsdtar": ask_bsd}
 
 
 def ask_tarn(path, *options):
-    """The rows tarn finds, in the order of the archive."""
+    """The rows that tarn finds, in the order of the archive."""
     done = subprocess.run([TARN, "ls", "--members", "--json", *options, str(path)], env=ENV,
                           stdin=subprocess.DEVNULL, capture_output=True, timeout=300)
     said = done.stderr.decode("utf-8", "replace")
@@ -161,8 +161,8 @@ def ask_tarn(path, *options):
     return sorted(rows, key=lambda row: row.offset)
 
 
-# Complaints that end in a failing exit, though the judge reads every member. What it read
-# is compared as ever.
+# Complaints that end in a failing exit, although the judge reads every member. The members are
+# compared as usual.
 BENIGN = [
     ("bsdtar", "(Pathname|Linkname|Uname|Gname) can't be converted from UTF-8",
      "GNU tar writes names that are not UTF-8 into pax records as they are, and so must a "
@@ -172,8 +172,8 @@ BENIGN = [
      "an owner or a time that is a number, but not one of this machine's types"),
 ]
 
-# First bytes that make bsdtar, and GNU tar too if the header is an old one, take a tar for
-# something else. That they then refuse it says nothing.
+# First bytes that make bsdtar (and GNU tar too, if the header is an old one) mistake a tar for
+# something else. If they then refuse it, that proves nothing.
 SNIFFED = (b"BZh91AY&SY", b"!<arch>\n")
 
 # Complaints of GNU tar that leave its exit status at 0.
@@ -182,14 +182,15 @@ WARNING = re.compile("A lone zero block|Ignoring unknown extended header keyword
 
 
 def as_bsdtar_shows(name):
-    """bsdtar composes the Unicode in the path of a pax record (e and an accent become é),
-    and passes over all but the last of several slashes in front."""
+    """bsdtar composes the Unicode in the path of a pax record (e and an accent become é), and skips
+    all but the last of several leading slashes."""
     text = re.sub(r"^/+", "/", name.decode("utf-8", "surrogateescape"))
     return unicodedata.normalize("NFC", text).encode("utf-8", "surrogateescape")
 
 
 def same_names(members, others):
-    """What bsdtar found, with the names as others give them if its habits explain it."""
+    """What bsdtar found, with the names as other programs show them if its habits explain the
+    difference."""
     if len(members) != len(others):
         return members
     return [m._replace(name=o.name) if m.name == as_bsdtar_shows(o.name) else m
@@ -197,7 +198,7 @@ def same_names(members, others):
 
 
 def is_benign(judge, refusal):
-    """Whether all that a judge complains of is benign."""
+    """Whether all complaints of a judge are benign."""
     if refusal.members is None:
         return False
     said = re.sub(r"^exit \d+: ", "", str(refusal))
@@ -214,7 +215,7 @@ def base_split(name):
 
 
 def path_split(name):
-    """Key and field by the path rule; None for names that belong to no sample."""
+    """Key and field by the path rule; None for names that do not belong to a sample."""
     folder, slash, base = name.rpartition(b"/")
     stem, dot, field = base.partition(b".")
     if not dot or not stem or re.match(rb"__[^/]*__(/|$)", name):
@@ -232,7 +233,7 @@ def shown(members):
 
 
 def compare(path, scratch):
-    """Holds the rule against one archive. Returns the members, or None if tarn refused."""
+    """Checks the rule with one archive. Returns the members, or None if tarn refused."""
     try:
         rows = ask_tarn(path)
     except Refused:
@@ -265,7 +266,7 @@ def agrees(rows, mine, members):
 
 
 def check_paths(path, members):
-    """Folders are in the key only by the path rule."""
+    """Folders are part of the key only by the path rule."""
     if not any(b"/" in m.name for m in members):
         return
     try:

@@ -1,4 +1,4 @@
-"""Archives made from a seed and then damaged, most of the time with checksums kept right."""
+"""Archives generated from a seed and then damaged, usually with correct checksums."""
 import random
 import re
 
@@ -8,7 +8,7 @@ from tar_odd import NUMBERS
 
 
 class Generator:
-    """An archive as a list of blocks, made and damaged by one seed."""
+    """An archive as a list of blocks, generated and damaged from one seed."""
 
     def __init__(self, seed):
         self.random = random.Random(seed)
@@ -23,12 +23,12 @@ class Generator:
 
     def data(self):
         size = self.random.choice((0, 0, 1, 6, 511, 512, 513, 1024, 1500))
-        if self.random.random() < 0.3:  # what a reader that loses its way would list
+        if self.random.random() < 0.3:  # what a misled reader would list
             return (INSIDE * 3)[:size]
         return self.random.randbytes(size)
 
     def extended(self, data, fields):
-        """Headers in front of a member; may change the member's own fields."""
+        """Headers before a member; may change the member's own fields."""
         r = self.random
         what = r.choice(("none", "none", "none", "mtime", "path", "size", "L", "g", "many"))
         if what == "mtime":
@@ -131,7 +131,7 @@ class Generator:
         self.story.append(f"block {at}: {field} = {value!r}")
 
     def set_byte(self, blocks):
-        """Any byte of a header; the checksum is put right most of the time."""
+        """Changes any byte of a header; usually corrects the checksum."""
         headers = self.headers(blocks)
         if not headers:
             return
@@ -145,7 +145,7 @@ class Generator:
                           f"sum {'' if right else 'not '}right")
 
     def edit_text(self, blocks):
-        """The body of an extended header, and most of the time its size."""
+        """Changes the body of an extended header, and usually its size."""
         r = self.random
         bodies = [i + 1 for i in self.headers(blocks)
                   if blocks[i][156] in b"xgLK" and i + 1 < len(blocks)]
@@ -198,7 +198,7 @@ class Generator:
         self.story.append(f"{what} at block {at}")
 
     def splice(self, blocks):
-        """One more extended header in front of some header."""
+        """Adds an extended header before some header."""
         headers = self.headers(blocks)
         if not headers:
             return

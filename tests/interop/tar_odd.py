@@ -1,8 +1,7 @@
 """Odd archives: one trick each, by hand.
 
-Each generator yields (name, archive), or (name, {variant: archive}) where one trick is tried
-in many ways. What tarn makes of them is free, within the rule: where the judges differ, it
-must refuse.
+Each generator yields (name, archive), or (name, {variant: archive}) where one trick is tried in
+many ways. tarn may accept or refuse them, within the rule: where the judges differ, it must refuse.
 """
 from tar_by_hand import (BLOCK, END, GNU, INSIDE, USTAR, V7, B, archive, base256, checksum,
                          counted, gnu_long, header, member, padded, pax, pax_global, ramp,
@@ -10,7 +9,7 @@ from tar_by_hand import (BLOCK, END, GNU, INSIDE, USTAR, V7, B, archive, base256
 
 
 def odd_pax():
-    """Extended headers that mean something else to everyone."""
+    """Extended headers that every program interprets differently."""
     a, payload = member(), member(b"a.txt", INSIDE)
     hidden = member(b"a.txt", INSIDE, size=0)
     yield "pax size 0 over a ustar size", archive(pax((b"size", b"0")), payload)
@@ -51,7 +50,7 @@ def odd_pax():
 
 
 def odd_records():
-    """Records that are not what they should be."""
+    """Malformed records."""
     a = member()
     for title, text in {
             "length too small": b"9 path=p.txt\n", "length too large": b"99 path=p.txt\n",
@@ -71,13 +70,13 @@ def odd_records():
             "blank before the equals sign": counted(b"## path =p.txt\n"),
             "two blanks before size": counted(b"##  size=0\n"),
             "hexadecimal length": b"0xe path=p.txt\n", "NUL first": b"\x0014 path=p.txt\n",
-            "NUL behind": b"14 path=p.txt\n\0\0\0", "blank line behind": b"14 path=p.txt\n\n",
-            "words behind": b"14 path=p.txt\nand more", "only a newline": b"\n",
+            "NUL after it": b"14 path=p.txt\n\0\0\0", "blank line after it": b"14 path=p.txt\n\n",
+            "words after it": b"14 path=p.txt\nand more", "only a newline": b"\n",
             "only NULs": bytes(20), "NUL in the path": record(b"path", b"p.txt\0q.txt"),
             "NUL first in the path": record(b"path", b"\0p.txt"),
             "NUL last in the path": record(b"path", b"p.txt\0"),
             "NUL in a key": record(b"pa\0th", b"p.txt"),
-            "NUL behind a key": record(b"path\0", b"p.txt"),
+            "NUL after a key": record(b"path\0", b"p.txt"),
             "NUL in a comment": record(b"comment", b"a\0b"),
             "NUL in an unknown value": record(b"VENDOR.x", b"a\0b") + record(b"path", b"p.txt"),
             "newline in a key": record(b"com\nment", b"x"),
@@ -98,7 +97,7 @@ def odd_records():
             "path twice, the last one empty": record(b"path", b"p.txt") + record(b"path", b""),
             "raw path with hdrcharset": (record(b"hdrcharset", b"BINARY")
                                          + record(b"path", b"\xff.txt")),
-            "hdrcharset behind the path": (record(b"path", b"\xff.txt")
+            "hdrcharset after the path": (record(b"path", b"\xff.txt")
                                            + record(b"hdrcharset", b"BINARY")),
             "hdrcharset of UTF-8": (record(b"hdrcharset", b"ISO-IR 10646 2000 UTF-8")
                                     + record(b"path", "é.txt".encode())),
@@ -120,7 +119,7 @@ def odd_records():
 
 
 def odd_vendor():
-    """Records only some programs know."""
+    """Records that only some programs know."""
     a = member(b"a.txt", ramp(1024))
     for title, records in {
             "GNU.sparse 0.0": [(b"GNU.sparse.size", b"4096"), (b"GNU.sparse.numblocks", b"1"),
@@ -256,11 +255,11 @@ def odd_order():
 NUMBERS = {
     "blank": b" " * 12, "blanks and NUL": b"    ", "NUL and blanks": b"\0    ",
     "NULs": bytes(12), "NUL, then zeros": b"\0" + b"0" * 10,
-    "NUL first": b"\0" + b"6".rjust(10, b"0"), "junk": b"junk", "junk behind": b"00000000006x",
+    "NUL first": b"\0" + b"6".rjust(10, b"0"), "junk": b"junk", "junk after it": b"00000000006x",
     "junk after NUL": b"0000006\0junk", "digits after NUL": b"0000006\x00777",
     "digits after a blank": b"000006 7", "underscore": b"00_6", "minus": b"-0000000006",
     "plus": b"+0000000006", "an 8": b"00000000008", "hexadecimal": b"0x6", "Python octal": b"0o6",
-    "tab first": b"\t0000000006", "newline first": b"\n0000000006", "tab behind": b"0000000006\t",
+    "tab first": b"\t0000000006", "newline first": b"\n0000000006", "tab after it": b"0000000006\t",
     "one digit": b"6", "one digit and a blank": b"6 ", "led by blanks": b"          6",
     "base-256": base256(6), "base-256 negative": base256(-6), "base-256 of -1": b"\xff" * 12,
     "base-256 of 2^63": base256(1 << 63), "base-256 of 2^62": base256(1 << 62),
@@ -273,7 +272,7 @@ NUMBERS = {
 
 
 def odd_numbers():
-    """Every way to write a number, in every field that is one."""
+    """Every way to write a number, in every numeric field."""
     note = b"6 ab=\n"
     for title, make in {
             "size": lambda n: [member(size=n)],
@@ -305,7 +304,7 @@ def odd_checksums():
             "ended by two NULs": b"%06o\0\0" % good, "ended by a blank and NUL": b"%06o \0" % good,
             "short": b"%o\0\0\0\0" % good, "NUL first": b"\0%06o\0" % good,
             "blank": b" " * 8, "NULs": bytes(8), "junk": b"checksum",
-            "junk behind": b"%06o\0x" % good, "digit behind NUL": b"%06o\x007" % good,
+            "junk after it": b"%06o\0x" % good, "digit after NUL": b"%06o\x007" % good,
             "tab first": b"\t%06o\0" % good, "base-256": base256(good, 8),
             "base-256 with bits in the first byte": b"\x81" + base256(good, 8)[1:],
             "plus": b"+%06o\0" % good, "decimal": b"%06d\0 " % good,
@@ -331,7 +330,7 @@ def odd_types():
             "plain": archive(header(type=letter)),
             "with data": archive(member(type=letter)),
             "with a member as data": archive(member(b"a.txt", INSIDE, type=letter)),
-            "with a size and a member behind": archive(header(size=1024, type=letter), INSIDE),
+            "with a size and a member after it": archive(header(size=1024, type=letter), INSIDE),
             "name ending in a slash": archive(header(b"d/", type=letter)),
             "link target": archive(header(type=letter, link=b"b.txt")),
             "old header": archive(header(type=letter, magic=V7)),
@@ -393,7 +392,7 @@ def odd_magic():
             for where, more in {
                 "alone": {}, "prefix": {"prefix": b"pre"},
                 "prefix full": {"prefix": b"p" * 155},
-                "prefix behind NUL": {"prefix": b"\0fix"},
+                "prefix after NUL": {"prefix": b"\0fix"},
                 "prefix of a slash": {"prefix": b"/"},
                 "prefix ending in a slash": {"prefix": b"pre/"},
                 "prefix of a dot": {"prefix": b"."},
@@ -423,7 +422,7 @@ def odd_ends():
     for title, data in {
             "empty file": b"", "one byte": b"\0", "100 zeros": bytes(100), "511 zeros": bytes(511),
             "512 zeros": bytes(512), "513 zeros": bytes(513), "1024 zeros": bytes(1024),
-            "text": b"this is no tar\n" * 100, "no end": a + b,
+            "text": b"this is not tar\n" * 100, "no end": a + b,
             "one zero block": a + b + bytes(512),
             "half a zero block": a + b + bytes(256), "511 zeros at the end": a + b + bytes(511),
             "a zero block and a half": a + b + bytes(768), "a byte more": whole + b"\0",
@@ -431,7 +430,7 @@ def odd_ends():
             "10240 and 1": whole.ljust(10240, b"\0") + b"\0",
             "20480 and 100": whole.ljust(20480, b"\0") + bytes(100),
             "a byte not zero": whole + b"x", "a block not zero": whole + b"x" * 512,
-            "garbage far behind": whole + bytes(9000) + b"garbage",
+            "garbage far after the end": whole + bytes(9000) + b"garbage",
             "a lone zero block, then a member": a + bytes(512) + b + END,
             "two zero blocks, then a member": a + END + b + END,
             "a zero block first": bytes(512) + a + END,

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Brace patterns against the real braceexpand, which WebDataset calls.
 
-Patterns are put together at random from the pieces that mean something, balanced or not.
-Both must make the same list of a pattern, or both refuse it.
+Patterns are random sequences of special characters and text, balanced or not. Both must expand a
+pattern to the same list, or both refuse it.
 """
 import os
 import pathlib
@@ -30,8 +30,8 @@ def judge(pattern):
 def make(rng):
     while True:
         pattern = "".join(rng.choice(PIECES) for _ in range(rng.randint(1, 9)))
-        # braceexpand takes escapes out once for each level of braces, so that a protected
-        # backslash inside them protects what follows it after all; ours do it once.
+        # braceexpand removes escapes once for each level of braces, so that an escaped backslash
+        # inside braces escapes the next character after all; tarn removes them once.
         if not ("\\\\" in pattern and "{" in pattern):
             return pattern
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Field codecs against the programs whose files they make: WebDataset's encoders, NumPy, Pillow,
-gzip, and the files of the reference. Exact bytes where the other side is exact; otherwise the
-same pixels when Pillow decodes them. What they write, we decode."""
+"""Field codecs compared with the programs whose files they make: WebDataset's encoders, NumPy,
+    Pillow, gzip, and files of glzn. The bytes are equal where the other side is exact; otherwise
+    the pixels are equal when Pillow decodes them. tarn decodes what these programs write."""
 import gzip
 import hashlib
 import io
@@ -133,7 +133,7 @@ def npy():
 
 
 def npy_headers():
-    """Versions and spellings that NumPy reads too; and what nobody should."""
+    """Versions and spellings that NumPy reads too, and others that should be refused."""
     data = np.arange(6, dtype="<f4").tobytes()
 
     def file(text, version=1, payload=data):
@@ -271,7 +271,7 @@ def lossless_images():
 
 
 def png_kinds():
-    """Every kind of PNG that Pillow makes, as it is and as 1, 3 and 4 channels."""
+    """Every kind of PNG that Pillow makes, unchanged and as 1, 3 and 4 channels."""
     rgb = PIL.Image.fromarray(next(pictures()))
     kinds = {m: rgb.convert(m) for m in ("L", "LA", "RGB", "RGBA", "P", "1")}
     for mode, image in kinds.items():
@@ -348,7 +348,7 @@ def image_refusals():
             not_decoded([("png", b"GIF89a"), ("jpg", b"")], ["format"]))
 
 
-# --- The reference's and WebDataset's own ----------------------------------------------------
+# --- glzn's and WebDataset's own types --------------------------------------------------------
 
 
 def reference_files():
@@ -380,9 +380,9 @@ def reference_files():
             return f"{name}: {ours}"
         exact = ext in ("rle", "npy", "cls", "txt", "json")
         if exact and ours != raw:
-            return f"{name}: other bytes than the reference's"
+            return f"{name}: other bytes than glzn's"
         if not exact and not same(pixels(ours), pixels(raw)):
-            return f"{name}: other pixels than the reference's"
+            return f"{name}: other pixels than glzn's"
         back = decode(ext, raw)
         good = same(back, np.asarray(value, order="C")) if isinstance(value, np.ndarray) else back == value
         if not good:
@@ -391,7 +391,7 @@ def reference_files():
 
 
 def rle_model(a):
-    """The format, written a second time from its description."""
+    """The format, implemented again from its specification."""
     flat = np.ascontiguousarray(a).astype(a.dtype.newbyteorder("<")).reshape(-1)
     table, index = np.unique(flat, return_inverse=True)
     starts = np.flatnonzero(np.concatenate([[True], flat[1:] != flat[:-1]]))
@@ -553,7 +553,7 @@ def main():
              ("every kind of png is decoded as Pillow does", png_kinds),
              ("jpeg and webp are near, with quality and subsampling as asked", jpeg),
              ("images that cannot be are refused", image_refusals),
-             ("the reference's files", reference_files),
+             ("glzn's files", reference_files),
              ("rle byte for byte, both ways", rle),
              ("seg8, seg16, seg24, seg32", seg),
              ("tenbin byte for byte, both ways", tenbin_fields),

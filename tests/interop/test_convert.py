@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""convert, split and merge: nothing is lost on the way round, the real WebDataset reads what comes
-out, chance goes by seed and keys alone, and the sources stay as they were."""
+"""convert, split and merge: a round trip loses nothing, the real WebDataset reads the results,
+random choices depend only on seed and keys, and the sources stay unchanged."""
 import pathlib
 import random
 import subprocess
@@ -20,7 +20,7 @@ def tarn(*args, ok=True, stdin=None):
 
 
 def flat_samples(seed, count):
-    """Samples whose names a fold can have, in the order of their keys."""
+    """Samples whose names are valid in a fold, in the order of their keys."""
     return [("%05d" % n + ["", "größe", "中文", " with blank"][n % 4], dict(sorted(fields.items())))
             for n, (_, fields) in enumerate(odd_samples(seed, count))]
 
@@ -117,7 +117,8 @@ def shuffled(folder):
     tarn("convert", folder / "a", folder / "long.tar", "--order", "shuffle", "--seed", 9)
     check("--shuffle is --order shuffle", read_real(folder / "long.tar") == orders["a"])
     check("another for another seed", keys["a"] != keys["other"])
-    # Neighbours stay neighbours one time in 300: far more would be no shuffle.
+    # Neighbours stay neighbours one time in 300: a much higher rate would mean that nothing was
+    # shuffled.
     order = {k: n for n, (k, _) in enumerate(samples)}
     near = sum(abs(order[x] - order[y]) == 1 for x, y in zip(keys["a"], keys["a"][1:]))
     check("neighbours are parted", near < 12, near)

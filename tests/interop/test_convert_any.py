@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""convert between every two kinds of dataset, in any order: what NumPy, tarfile and the real
-iatro-base-iac find in the results is what was in the sources, and the way back is exact."""
+"""convert between every two kinds of dataset, in any order: NumPy, tarfile and the real
+iatro-base-iac find the content of the sources in the results, and converting back is exact."""
 import io
 import json
 import os
@@ -44,7 +44,8 @@ def dump(path):
 
 
 def members(*paths):
-    """[(key, {field: bytes})] in the order of the archive, each sample's fields in theirs."""
+    """[(key, {field: bytes})] in the order of the archive, with each sample's fields in their
+    order."""
     found = []
     for path in paths:
         with tarfile.open(path) as tar:
@@ -185,7 +186,7 @@ def folds_and_packs(folder):
         got = {}
         for payload, columns in records:
             got.setdefault(columns["key"], {})[columns["field"]] = payload
-        check(f"a fold into a pack, {name}: the package finds every member", types["key"] == "string"
+        check(f"a fold into an IAC file, {name}: the package finds every member", types["key"] == "string"
               and list(got) == names and list(got.values()) == [want[k] for k in keys])
         check(f"in the order they had, {name}", all(
             list(f) == list(want[k]) for f, k in zip(got.values(), keys)))
@@ -195,7 +196,7 @@ def folds_and_packs(folder):
         check(f"and back, {name}: the same members in the same order", again == [
             (n, want[k]) for n, k in zip(names, keys)])
     pack = folder / "as it is.iac"
-    check("a pack of members is the dataset it was made of",
+    check("an IAC file of members has the samples it was made from",
           order_of(pack, "--order", "shuffle", "--seed", 1) ==
           order_of(source, "--order", "shuffle", "--seed", 1))
     info = [json.loads(tarn("info", "--json", x))[0]["sets"] for x in (source, pack)]
@@ -203,7 +204,7 @@ def folds_and_packs(folder):
     check("with the same sets of fields", sorted(map(key, info[0])) == sorted(map(key, info[1])))
     tarn("convert", pack, folder / "few.tar", "-q", "--fields", "npy,jpg", "--samples",
          "train-00004,train-00001", "--order", "shuffle")
-    check("some fields and keys out of a pack", sorted(members(folder / "few.tar")) == [
+    check("some fields and keys of an IAC file", sorted(members(folder / "few.tar")) == [
         (k, {f: want[k][f] for f in ("jpg", "npy")}) for k in ("train-00001", "train-00004")])
     tarn("convert", source, folder / "rec.iac", "-q", "--payload", "jpg", "--fields",
          "jpg,cls,txt", "--order", "shuffle", "--codec", "zstd")
@@ -224,7 +225,7 @@ def packs_and_gnz(folder):
     make_gnz(folder / "a.gnz", want)
     tarn("convert", folder / "a.gnz", folder / "a.iac", "-q", "--codec", "gzip")
     _, _, records = dump(folder / "a.iac")
-    check("arrays into a pack: each row of each", len(records) == 40 * len(want)
+    check("arrays into an IAC file: each row of each", len(records) == 40 * len(want)
           and {c["field"] for _, c in records} == {f"{n}.npy" for n in want})
     tarn("convert", folder / "a.iac", folder / "b.gnz", "-q")
     _, got = spec_read(folder / "b.gnz")
@@ -269,7 +270,7 @@ def packs_in_order(folder):
         result = checks.tarn("convert", path, to, "--order", "shuffle", "--seed", seed,
                              "--range", f"0:{max(records - 1, 1)}", "-q", ok=False)
         if result.returncode:
-            assert b"column runs is of a type whose rows cannot be" in result.stderr, result.stderr
+            assert b"column runs has a type whose rows cannot be" in result.stderr, result.stderr
             refused += 1
             continue
         rows = order_of(path, "--order", "shuffle", "--seed", seed)[:max(records - 1, 1)]
@@ -280,7 +281,7 @@ def packs_in_order(folder):
     source = DATA / "iac/pairs_by_0.1.4.iac"
     tarn("convert", source, folder / "r.iac", "--range", "1:2", "-q")
     judge("taken", source, folder / "r.iac", "1")
-    check("a range of a pack", True)
+    check("a range of an IAC file", True)
 
 
 def several(folder):
@@ -297,7 +298,7 @@ def several(folder):
     keys = [["0-%09d" % i for i in range(10)], [f"b{i}" for i in range(6)], [f"c{i}" for i in range(4)]]
     tarn("convert", *sources, folder / "all", "-q")
     got = fold_members(folder / "all")
-    check("an array file, a tar and a pack, one behind the other", [k for k, _ in got] == sum(keys, [])
+    check("an array file, a tar and an IAC file, in order", [k for k, _ in got] == sum(keys, [])
           and all(f["x.npy"] == npy(r) for (_, f), r in zip(got, np.concatenate(rows))))
     tarn("convert", *sources, folder / "sh.tar", "-q", "--order", "shuffle", "--seed", 6)
     mixed = members(folder / "sh.tar")
@@ -314,9 +315,9 @@ def several(folder):
     check("mixed by weights", counts[0] == 9 and counts[1] == 6 and counts[2] == 3, counts)
     tarn("convert", sources[1], sources[2], folder / "both.iac", "-q")
     tarn("convert", folder / "both.iac", folder / "both.tar", "-q")
-    check("into one pack", members(folder / "both.tar") == got[10:])
+    check("into one IAC file", members(folder / "both.tar") == got[10:])
     code, why = tarn("convert", sources[2], sources[2], folder / "twice.tar", ok=False)
-    check("a key that comes twice is told", code == 1 and "c0" in why and "--number" in why
+    check("a duplicate key is reported", code == 1 and "c0" in why and "--number" in why
           and not (folder / "twice.tar").exists(), why)
     tarn("convert", sources[2], sources[2], folder / "twice", "-q", "--number")
     check("and numbers help", [k for k, _ in fold_members(folder / "twice")] ==

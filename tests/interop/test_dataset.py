@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Datasets against Python's own reading of the same files: every kind of dataset, every way of reading,
-filters on filters, and mixes of a fold, a pack and an array file. What the reference returned is in
-test_dataset_reference.py."""
+"""Datasets compared with Python's own reading of the same files: every kind of dataset, every way of
+reading, chained filters, and mixes of a fold, an IAC file and an array file. The results recorded from
+glzn are in test_dataset_reference.py."""
 import fractions
 import json
 import os
@@ -110,11 +110,11 @@ def repeated_and_pseudo_fields_are_served(tool):
     batch = tool("batch", n, "2,0", "-")
     assert [bytes.fromhex(x) for x in batch] == list(tool.rows(n)[2] + tool.rows(n)[0])
     refused("usage", "at least one", tool.open, DATA / "01_basic:train", ["_key", "_idx"])
-    refused("no-field", "no field CLS; there are jpg, cls", tool.open, DATA / "01_basic:train",
+    refused("no-field", "no field CLS; the fields are jpg, cls", tool.open, DATA / "01_basic:train",
             ["CLS"])
 
 
-def a_field_twice_names_the_sample(tool, scratch):
+def a_duplicate_field_names_the_sample(tool, scratch):
     path = scratch / "twice.tar"
     make_tar(path, [("a", [("x", b"1"), ("y", b"2")]), ("b", [("x", b"3"), ("x", b"4")]),
                     ("c", [("x", b"5"), ("y", b"6"), ("y", b"7")]), ("d", [("y", b"8")])])
@@ -138,7 +138,7 @@ def samples_are_measured(tool, scratch):
     assert [int(x) for x in tool("sizes", n, 0)] == [len(want[k]["json"]) for k in keys]
     assert [int(x) for x in tool("sizes", n, 2)] == [len(k) for k in keys]
     assert [int(x) for x in tool("integers", n, 1)] == [int(want[k]["cls"]) for k in keys]
-    refused("format", "field json of sample train-00003 is no integer", tool, "integers", n, 0)
+    refused("format", "field json of sample train-00003 is not an integer", tool, "integers", n, 0)
     many = scratch / "many.tar"
     make_tar(many, [(f"k{i}", [("cls", b" %d\n" % (-7 * i))]) for i in range(2500)])
     n = tool.open(many, ["cls"])
@@ -162,13 +162,13 @@ def samples_are_measured(tool, scratch):
         assert got == [float(x) for x in want], name
     for name in "f2", "f8":
         assert [float(x) for x in tool("numbers", n, fields.index(name))] == arrays[name].tolist()
-        refused("format", f"field {name} of sample 0 is no integer", tool, "integers", n,
+        refused("format", f"field {name} of sample 0 is not an integer", tool, "integers", n,
                 fields.index(name))
     for name in "two", "text":
-        refused("format", "is no integer", tool, "integers", n, fields.index(name))
-        refused("format", "is no number", tool, "numbers", n, fields.index(name))
+        refused("format", "is not an integer", tool, "integers", n, fields.index(name))
+        refused("format", "is not a number", tool, "numbers", n, fields.index(name))
     make_gnz(scratch / "u.gnz", {"u": np.array([1, 2 ** 63], "<u8")})
-    refused("format", "sample 1 is no integer of at most 64 bits", tool, "integers",
+    refused("format", "sample 1 is not an integer of at most 64 bits", tool, "integers",
             tool.open(scratch / "u.gnz"), 0)
     a = tool.open(many, ["cls"])
     make_gnz(scratch / "c.gnz", {"cls": np.arange(4, dtype=">i2")})
@@ -202,11 +202,11 @@ def stem_filters_are_the_references(tool, scratch):
                 assert str(e).startswith("!ambiguous"), e
                 found[key] += [field] * 2
     assert {k: sorted(v) for k, v in found.items()} == {k: sorted(v) for k, v in want.items()}
-    # What is there twice is dropped, as the reference's filter of extensions does it.
+    # Duplicates are dropped, as glzn's filter of extensions does it.
     one = tool.open(scratch, ["cls", "txt"], "drop_ambiguous")
     once = tool.new("keys?", one, *want)
     assert tool.keys(once) == [k for k in want if len(want[k]) == 2]
-    # Without a look at names the reference also keeps n02; nothing here ever does.
+    # Without checking names, glzn also keeps n02; tarn never does.
     assert "n02.cls" in vector["filter_stems verify=False"] and "n02" not in tool.keys(kept)
     for case in json.loads((DATA / "order_vectors.json").read_text()):
         if case["filter_stems"]:
@@ -224,7 +224,7 @@ def required_fields_that_are_not_there_are_refused(tool):
             except Refused:
                 continue
             raise AssertionError(case)
-        if not real:  # nothing is asked for: everything stays
+        if not real:  # no condition: everything stays
             n = tool.open(DATA / "01_basic:train")
             rows = sum(x is not None for row in tool.rows(n) for x in row)
             assert rows == case["n_rows"], case["required"]
@@ -279,7 +279,7 @@ def arrays_hold_keys(tool, scratch):
     n = tool.open(scratch / "l.gnz", None, "key=id")
     assert tool.keys(n) == ["5", "-6", "7", "8", "9", "10"] and tool("find", n, "-6") == ["1"]
     assert tool("fields", n) == ["_key", "id", "x"]
-    refused("usage", "array x cannot hold the keys", tool.open, scratch / "l.gnz", None, "key=x")
+    refused("usage", "array x cannot be used as keys", tool.open, scratch / "l.gnz", None, "key=x")
     refused("no-field", "nope", tool.open, scratch / "l.gnz", None, "key=nope")
     make_gnz(scratch / "s.gnz", arrays | {"_key": np.array([k.encode() for k in keys])})
     assert tool.keys(tool.open(scratch / "s.gnz")) == keys
@@ -290,7 +290,7 @@ def arrays_hold_keys(tool, scratch):
     bad.view("<u4")[2] = 0xd800
     make_gnz(scratch / "bad.gnz", {"_key": bad, "x": np.arange(2)})
     n = tool.open(scratch / "bad.gnz")
-    refused("format", "d800 is no Unicode character", tool, "key", n, 1)
+    refused("format", "0xd800 is not a Unicode character", tool, "key", n, 1)
 
 
 def packs_of_members_are_samples(tool, scratch):
@@ -367,13 +367,13 @@ def filters_compose(tool, scratch):
     tool("close", a)
     assert tool.keys(c) == [expect[i] for i in (4, 0, 1, 0)], "the files went with the first dataset"
     assert tool.keys(tool.new("slice", c, 3, -2, 2)) == [expect[0]] * 2
-    refused("usage", "is not within 4 samples", tool, "slice", 61, c, 2, 1, 3)
-    refused("usage", "is not within 4 samples", tool, "slice", 61, c, 2, -1, 4)
-    refused("no-sample", "sample 4 of 4", tool, "samples", 61, c, "2,4")
-    refused("usage", "only packs", tool, "column", 61, c, "x", "1")
+    refused("usage", "is out of range for 4 samples", tool, "slice", 61, c, 2, 1, 3)
+    refused("usage", "is out of range for 4 samples", tool, "slice", 61, c, 2, -1, 4)
+    refused("no-sample", "no sample 4; the dataset has 4", tool, "samples", 61, c, "2,4")
+    refused("usage", "only IAC files", tool, "column", 61, c, "x", "1")
 
 
-def missing_keys_are_told(tool, scratch):
+def missing_keys_are_reported(tool, scratch):
     n = tool.open(DATA / "01_basic:train", ["cls"])
     some = ["train-00007", "train-00002", "train-00040"]
     a = tool.new("keys", n, *some)
@@ -446,7 +446,7 @@ def packs_are_records(tool):
 
 
 def columns_filter(tool, path, n, columns, rows):
-    """By the first column that can be looked into: text or integers."""
+    """By the first column that can be searched: text or integers."""
     for column in columns:
         c = tool.open(path, [column])
         values = [json.loads(r[0]) for r in tool.rows(c)]
@@ -586,9 +586,9 @@ def wrong_paths_are_refused(tool, scratch):
         else:
             raise AssertionError(f"{name} was opened")
     n = tool.open(DATA / "01_basic:train", ["cls"])
-    refused("no-sample", "sample 45 of 45", tool, "get", n, 45, 0)
-    refused("no-field", "field number 1 of 1", tool, "get", n, 0, 1)
-    refused("no-sample", "sample 45 of 45", tool, "batch", n, "0,45", "-")
+    refused("no-sample", "no sample 45; the dataset has 45", tool, "get", n, 45, 0)
+    refused("no-field", "no field number 1; the dataset has 1", tool, "get", n, 0, 1)
+    refused("no-sample", "no sample 45; the dataset has 45", tool, "batch", n, "0,45", "-")
 
 
 def a_changed_shard_is_an_error_in_a_batch(tool, scratch):
@@ -614,11 +614,11 @@ def a_changed_shard_is_an_error_in_a_batch(tool, scratch):
 
 
 TESTS = [folds_and_tars_have_the_members_bytes, sets_of_fields_are_counted,
-         repeated_and_pseudo_fields_are_served, a_field_twice_names_the_sample,
+         repeated_and_pseudo_fields_are_served, a_duplicate_field_names_the_sample,
          samples_are_measured, stem_filters_are_the_references,
          required_fields_that_are_not_there_are_refused, bytes_have_a_form_and_a_place,
          arrays_hold_keys, packs_of_members_are_samples, filters_compose,
-         missing_keys_are_told, arrays_are_rows, packs_are_records, mixes_interleave_evenly,
+         missing_keys_are_reported, arrays_are_rows, packs_are_records, mixes_interleave_evenly,
          weights_become_counts, a_mix_of_three_kinds_has_their_bytes,
          wrong_paths_are_refused, a_changed_shard_is_an_error_in_a_batch]
 

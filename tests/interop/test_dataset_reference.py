@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Datasets against what the reference returned: samples by their fields, lookups, filters, choices of
-views."""
+"""Datasets compared with results recorded from glzn: samples by their fields, lookups, filters,
+choices of views."""
 import json
 import random
 import sys
@@ -30,7 +30,7 @@ def lookups_are_the_references(tool):
 
 
 def field_filters_are_the_references(tool):
-    """The rows that survive, by the shard and payload they have."""
+    """The remaining rows, by their shard and payload."""
     index = json.loads((DATA / "01_basic/manifest.train.json").read_text())
     at = {(r["fid"], r["offset"]): (r["stem"], r["ext"]) for r in index["rows"]}
     done = 0
@@ -128,10 +128,10 @@ def wrong_views_are_refused(tool):
     for templates, part in [
             (["txt"], "one dot"), (["{0}.a.b"], "one dot"), (["x.txt"], "no slot"),
             (["{}.txt"], "number"), (["{x}.txt"], "number"), (["{0.txt"], "number"),
-            (["0}.txt"], "brace"), (["x.{0}"], "in front"), (["{1}.txt"], "no template"),
-            (["{0}.txt", "{1}.cls"], "other endings"), (["{0}.jpg"], "0 prefixes"),
+            (["0}.txt"], "brace"), (["x.{0}"], "before the dot"), (["{1}.txt"], "no template"),
+            (["{0}.txt", "{1}.cls"], "other suffixes"), (["{0}.jpg"], "0 prefixes"),
             (["{9999999999}.txt"], "too high"),
-            ([f"{{{i}}}.txt" for i in range(4)], "4 views")]:
+            ([f"{{{i}}}.txt" for i in range(4)], "4 slots")]:
         refused("usage", part, tool, "views", n, 0, 1, *templates)
     tool("views", n, 1, 1, "{0}{0}.txt")
     refused("usage", "does not have", tool, "choose", 0, 0)

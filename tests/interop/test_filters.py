@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Filters against the programs and modules that own the formats, in both directions.
+"""Filters compared with the programs and modules of the formats, in both directions.
 
-What Python's gzip, bz2 and lzma and the gzip, bzip2, xz and zstd programs write is read, in
-every form they have; what is written they unpack. Cut files are never taken for whole.
+tarn reads the output of Python's gzip, bz2 and lzma and of the gzip, bzip2, xz and zstd programs,
+in all their forms; they unpack what tarn writes. Truncated files are never accepted as complete.
 """
 import bz2
 import gzip
@@ -113,7 +113,7 @@ def checks(folder):
                     expect(outcome.code == 0 and outcome.out == data, name, len(data), outcome)
 
     def writes():
-        """what is written the formats' own tools unpack"""
+        """the formats' own tools unpack written files"""
         judges = {".gz": gzip.decompress, ".bz2": bz2.decompress,
                   ".xz": lzma.decompress, ".zst": lambda d: program("zstd", "-dqc", data=d)}
         for suffix, judge in judges.items():
@@ -124,7 +124,7 @@ def checks(folder):
                     expect(judge(path.read_bytes()) == data, suffix, level)
 
     def programs():
-        """the programs test what is written and find nothing"""
+        """the programs find no error in written files"""
         for suffix, test in ((".gz", ["gzip", "-t"]), (".bz2", ["bzip2", "-t"]),
                              (".xz", ["xz", "-t"]), (".zst", ["zstd", "-tq"])):
             path = folder / f"tested{suffix}"
@@ -138,10 +138,10 @@ def checks(folder):
         expect(path.read_bytes()[:9] == b"\x1f\x8b\x08\0\0\0\0\0\0", path.read_bytes()[:10])
 
     def cut():
-        """a file that is cut is an error wherever it is cut"""
+        """a truncated file is an error wherever it ends"""
         rng = random.Random(4)
         for name, packed in cases(SMALL):
-            # Between two members, and inside padding, is no cut.
+            # An end between two members, or inside padding, is not a truncation.
             if "joined" in name or "members" in name or "frames" in name or "padded" in name:
                 continue
             for at in sorted({0, 2, len(packed) - 1, len(packed) - 4,
@@ -150,11 +150,11 @@ def checks(folder):
                 path.write_bytes(packed[:at])
                 outcome = read(str(path))
                 if name.startswith("lzma") and at < 14:
-                    continue  # the format has no magic; too short a file cannot be known
+                    continue  # the format has no magic number; too short a file cannot be recognised
                 bad(outcome, "truncated")
 
     def windows():
-        """a window of any size that memory allows is taken"""
+        """a window of any size that memory allows is accepted"""
         data = noise(1000) + TEXT
         path = folder / "window.zst"
         path.write_bytes(zstd(data, "--long=31", "--ultra", f"--stream-size={len(data)}"))

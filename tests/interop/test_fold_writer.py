@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The fold writer: the reference's bytes, the index a scan would make, and what a reader
-finds after append, resume, overwrite and abandon."""
+"""The fold writer: glzn's bytes, the index that a scan would make, and what a reader finds after
+append, resume, overwrite and abandon."""
 import json
 import pathlib
 import shutil
@@ -22,7 +22,7 @@ def tarn(*args, ok=True):
 
 
 def flat_samples(seed, count, start=0):
-    """Samples whose names a fold can have."""
+    """Samples whose names are valid in a fold."""
     out = []
     for number, (_, fields) in enumerate(odd_samples(seed, count), start):
         key = ["s%05d", "größe%05d", "中文%05d", "with blank %05d"][number % 4] % number
@@ -39,7 +39,7 @@ def reference_bytes(folder):
     write("fold", [out, "train"], samples, "keep_order", "user=fixture", "group=defaultgroup",
           "mtime=1700000000", "max_count=4", "roll=2")
     for name in sorted(p.name for p in fixture.glob("train*") if p.suffix != ".json"):
-        check(f"the reference's writer: {name} byte for byte",
+        check(f"glzn's writer: {name} byte for byte",
               (fixture / name).read_bytes() == (out / name).read_bytes())
 
 
@@ -59,7 +59,7 @@ def plain(folder):
           {k: v for k, v in digests(out).items() if k.endswith(".tar")} ==
           {k: v for k, v in digests(again).items() if k.endswith(".tar")})
     text = write("fold", [out, "train"], samples[:1], ok=False)
-    check("a fold that is there is not written over", "exists" in text and "append" in text, text)
+    check("an existing fold is not overwritten", "exists" in text and "append" in text, text)
 
 
 def appended(folder):

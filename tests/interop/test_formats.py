@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The file formats as docs/formats defines them, against what tarn writes.
+"""The file formats as docs/formats defines them, compared with what tarn writes.
 
-fuzz/make_corpus.py composes .taridx and .tarsum files in Python, from the documents alone. tarn
+fuzz/make_corpus.py composes .taridx and .tarsum files in Python, from the specifications only. tarn
 index --sums must write the same bytes for the same shards, and the fuzz corpus must be what the
 script makes today.
 """

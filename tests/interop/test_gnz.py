@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Array files against NumPy and Python: the reference's own files read and rewritten to the
-same bytes; files of ours read by a reader written from the format's description (JSON, then
-np.memmap at the offsets); random sets of arrays in both directions; every cast against astype."""
+"""Array files compared with NumPy and Python: files of glzn are read and
+rewritten to the same bytes; files of tarn are read by a reader written from the format's
+specification (JSON, then np.memmap at the offsets); random sets of arrays in both directions; every
+cast compared with astype."""
 import hashlib
 import itertools
 import json
@@ -23,7 +24,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 TARN = pathlib.Path(os.environ.get("TARN", str(ROOT / "build/tarn")))
 DATA = ROOT / "tests/data/gnz"
 TYPES = "b1 i1 u1 i2 u2 i4 u4 i8 u8 f2 f4 f8 c8 c16".split()
-warnings.simplefilter("ignore")  # NumPy warns of casts that do not fit
+warnings.simplefilter("ignore")  # NumPy warns about casts that do not fit
 
 
 class Refused(Exception):
@@ -98,11 +99,11 @@ def numbers(values):
     return ",".join(str(v) for v in values) or "-"
 
 
-# --- The format, from its description ------------------------------------------------------
+# --- The format, from its specification -----------------------------------------------------
 
 
 def spec_read(path):
-    """The reference's algorithm: JSON, then a memory map of each array."""
+    """glzn's algorithm: JSON, then a memory map of each array."""
     with open(path, "rb") as f:
         assert f.read(4) == b"GNZ1"
         length = struct.unpack("<I", f.read(4))[0]
@@ -135,7 +136,7 @@ def expect_refused(part, call, *args):
     raise AssertionError(f"not refused ({part})")
 
 
-# --- The reference's files -----------------------------------------------------------------
+# --- Files of glzn --------------------------------------------------------------------------
 
 
 def fixtures_are_read_as_the_manifest_says(tool, scratch):
@@ -166,7 +167,7 @@ def fixtures_are_rewritten_to_the_same_bytes(tool, scratch):
                 tool.reserve(array, values.dtype, values.shape)
                 streaming = True
                 continue
-            if name == "cast.gnz":  # given as something wider, and cast on the way
+            if name == "cast.gnz":  # given with a wider type, and cast while writing
                 values, dtype = values.astype("f8" if values.dtype.kind == "f" else "i8"), values.dtype
             tool.add(array, values, dtype)
         tool.metadata(header["metadata"])
@@ -211,12 +212,12 @@ def bits(array):
 
 
 def rearranged(values, order):
-    """The same values in a byte order. Bytes are moved, so that no NaN is touched."""
+    """The same values in a byte order. Bytes are moved, so that no NaN is changed."""
     return values if order == "<" else values.byteswap().view(ordered(values.dtype, ">"))
 
 
 def strided(values):
-    """The same values at every second place: NumPy then takes its scalar loops."""
+    """The same values at every second position: NumPy then uses its scalar loops."""
     wide = np.zeros((values.size, 2, values.itemsize), "u1")
     wide[:, 0] = bits(values)
     return wide.reshape(-1).view(values.dtype)[::2]
@@ -235,8 +236,8 @@ def casts_are_those_of_astype(tool, scratch):
             tool("cast", given.dtype.str, wanted.str, tool.keep(given.tobytes()), out)
             got = np.frombuffer(out.read_bytes(), wanted)
             if target == "u4" and source[0] in "fc":
-                # Out of range NumPy's own loops disagree with each other: the result depends
-                # on the array's length. Ours is that of its scalar loop.
+                # Out of range, NumPy's own loops disagree with each other: the result depends on
+                # the array's length. tarn's result is that of the scalar loop.
                 real = values.real.astype("f8")
                 fits = (real >= -2.0**63) & (real < 2.0**63)
                 want = np.where(fits, real, -2.0**63).astype("i8").astype("u4").astype(wanted)
@@ -289,7 +290,7 @@ def random_array(rng):
 
 
 def twisted(rng, values):
-    """The same values with other strides: transposed, sliced, turned round, repeated."""
+    """The same values with other strides: transposed, sliced, reversed, repeated."""
     kind = rng.randrange(6)
     if kind == 0:
         return np.asfortranarray(values)
@@ -370,7 +371,7 @@ def random_files_of_python_are_read(tool, scratch):
 
 
 def headers_at_page_ends_find_their_fixed_point(tool, scratch):
-    """Where longer offsets make the header outgrow the pages just reserved for it."""
+    """Longer offsets make the header outgrow the pages just reserved for it."""
     path = scratch / "edge.gnz"
     array = np.arange(3, dtype="u1")
     grown = 0
@@ -557,7 +558,7 @@ def without_checksums_nothing_is_noted(tool, scratch):
 
 
 def hostile_headers_cost_little(tool, scratch):
-    """Time and memory stay in proportion to the file, whatever it claims."""
+    """Time and memory stay proportional to the size of the file, whatever it claims."""
     path, size = scratch / "hostile.gnz", 8 << 20
 
     def header(begin, unit):
@@ -578,17 +579,17 @@ def hostile_headers_cost_little(tool, scratch):
             text = make()
             f.write(b"GNZ1" + struct.pack("<I", len(text)) + text)
             f.truncate(2 * size)
-            del text  # a child's figure begins with what its parent held
+            del text  # a child's figure starts at its parent's
         child = subprocess.Popen([TARN, "info", path], stdout=subprocess.DEVNULL,
                                  stderr=subprocess.PIPE)
         said = child.stderr.read().decode()
         _, status, used = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
-        fine = what in ("many values", "a long number")  # odd, and not wrong
+        fine = what in ("many values", "a long number")  # odd, but valid
         assert child.returncode == (0 if fine else 1), (what, said)
         assert fine or said.startswith(f"tarn: {path}: offset "), (what, said)
         assert used.ru_maxrss < 400 * 1024, (what, used.ru_maxrss)  # in KB; 250 sanitized
-        assert used.ru_utime + used.ru_stime < 60, what  # of the processor, whoever else uses it
+        assert used.ru_utime + used.ru_stime < 60, what  # of CPU time, however busy the machine is
 
 
 TESTS = [fixtures_are_read_as_the_manifest_says, fixtures_are_rewritten_to_the_same_bytes,

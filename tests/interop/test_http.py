@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Sources and sinks over HTTP: the real nginx, and a server that does everything wrong.
+"""Sources and sinks over HTTP: the real nginx, and a faulty server.
 
-The second one cuts connections, stalls, lies about lengths, changes objects while they are
-read and redirects to where nobody should follow; each fault has its path.
+The second one cuts connections, stalls, sends wrong lengths, changes objects while they are read
+and redirects to forbidden places; each fault has its path.
 """
 import gzip
 import os
@@ -22,8 +22,8 @@ STREAM = noise(9 << 20)  # more than is sent in one piece
 
 
 class Faulty(threading.Thread):
-    """One answer per connection. A handler gets the path's rest, the request and how many
-    requests that path has had."""
+    """One response per connection. A handler gets the rest of the path, the request and the number
+    of requests for that path so far."""
 
     def __init__(self):
         super().__init__(daemon=True)
@@ -77,14 +77,14 @@ class Exchange:
         self.ranged = bool(wanted)
 
     def send(self, status, body=b"", **more):
-        """The headers and as much of the body as there is; the length can be a lie."""
+        """The headers and the available part of the body; the length may be wrong."""
         fields = {"Content-Length": len(body)} | {k.replace("_", "-"): v for k, v in more.items()}
         lines = [f"HTTP/1.1 {status} X"] + [f"{k}: {v}" for k, v in fields.items()
                                             if v is not None]
         self.connection.sendall(("\r\n".join(lines) + "\r\n\r\n").encode() + body)
 
     def send_part(self, data, limit=None, tag='"v1"', total=None, **more):
-        """What was asked for of data, cut after limit bytes."""
+        """The requested range of data, cut after limit bytes."""
         total = len(data) if total is None else total
         rest = data[self.first:]
         told = len(rest) + total - len(data)
@@ -101,7 +101,7 @@ class Exchange:
         return self.body
 
     def hold(self):
-        """Does nothing until the client is gone."""
+        """Does nothing until the client disconnects."""
         poll = select.poll()
         poll.register(self.connection, select.POLLRDHUP)
         poll.poll()
@@ -131,7 +131,7 @@ def do_cut_weak(x):
 
 
 def do_changed(x):
-    """Honours If-Range: a new version is sent whole."""
+    """Supports If-Range: a new version is sent completely."""
     if x.count == 1:
         x.send_part(DATA, limit=100_000)
     else:
@@ -163,7 +163,7 @@ def do_liar(x):
 
 
 def do_short_liar(x):
-    """Says less than it sends."""
+    """States a smaller length than it sends."""
     x.send(200, DATA, Content_Length=1000, ETag='"v1"')
 
 
@@ -191,7 +191,7 @@ def do_chunked_cut(x):
 
 
 def do_chunked_capped(x):
-    """No length at first, and then never more than some of what is asked for."""
+    """No length at first, and then never all of the requested bytes."""
     if not x.ranged:
         return do_chunked_cut(x)
     rest = DATA[x.first:x.first + 100_000]
@@ -200,7 +200,7 @@ def do_chunked_capped(x):
 
 
 def do_chunked_shrunk(x):
-    """No length, no ranges, and an end before the byte that was reached already."""
+    """No length, no ranges, and an end before a byte that was already read."""
     if not x.ranged:
         return do_chunked_cut(x)
     x.send(200, b"", Content_Length=None, Transfer_Encoding="chunked", ETag='"v1"')
@@ -250,7 +250,7 @@ def do_to_gopher(x):
 
 
 def do_to_metadata(x):
-    """Where clouds keep credentials."""
+    """The address where clouds keep credentials."""
     x.send(302, Location="http://169.254.169.254/latest/meta-data/")
 
 
@@ -259,7 +259,7 @@ def do_to_metadata_v6(x):
 
 
 def do_reset(x):
-    """Ends in the middle with a reset in place of an end, which can take back what was not read."""
+    """Resets the connection in the middle, which can discard data that was not yet read."""
     if x.count > 2:
         return x.send_part(DATA)
     x.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -267,7 +267,7 @@ def do_reset(x):
 
 
 def do_gzip_body(x):
-    """Compressed, though nobody asked for that."""
+    """Compressed without a request for it."""
     expect("accept-encoding" not in x.headers or x.headers["accept-encoding"] == "identity",
            x.headers)
     x.send(200, gzip.compress(DATA), Content_Encoding="gzip", ETag='"v1"')
@@ -308,7 +308,7 @@ def do_big(x):
 
 
 def do_bomb(x):
-    """Half a GB of zeros in half a MB, and nothing else wrong with it."""
+    """Half a GB of zeros in half a MB, otherwise correct."""
     x.send(200, BOMB)
 
 
@@ -327,12 +327,12 @@ def do_put_refused(x):
 
 
 def do_put_early(x):
-    """Answers a stream before it has come."""
+    """Responds before the stream has arrived."""
     return x.send(404 if x.method == "HEAD" else 413)
 
 
 def do_put_half(x):
-    """Says yes to what it has not read, and what has no room in buffers on the way."""
+    """Confirms data that it has not read and that does not fit into buffers on the way."""
     if x.method == "HEAD":
         return x.send(404)
     x.connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
@@ -343,7 +343,7 @@ def do_put_half(x):
 
 
 def do_put_endless(x):
-    """Says yes to a stream that has not ended."""
+    """Confirms a stream that has not ended."""
     if x.method == "HEAD":
         return x.send(404)
     while len(x.body) < len(STREAM) - (64 << 10):  # libcurl keeps as much back
@@ -354,7 +354,7 @@ def do_put_endless(x):
 
 
 def do_put_taken(x):
-    """There since the look that found nothing."""
+    """Created after the check that found nothing."""
     if x.method == "HEAD":
         return x.send(404)
     x.read_body()
@@ -384,7 +384,7 @@ def nginx_checks(n):
     (n.www / "x.tar.gz").write_bytes(gzip.compress(DATA))
 
     def reads():
-        """nginx: files of all sizes come as they are"""
+        """nginx: files of all sizes are read unchanged"""
         good(read(n.url + "/big.bin"), big)
         good(read(n.url + "/big.bin", "piece=1000"), big)
         good(read(n.url + "/small.txt"), b"small")
@@ -394,7 +394,7 @@ def nginx_checks(n):
         good(read(n.url + "/x.tar.gz?version=3#part"), DATA)
 
     def missing():
-        """nginx: a missing object is not found, whoever asks"""
+        """nginx: a missing object is not found, with or without credentials"""
         bad(read(n.url + "/missing"), "no-file", "status 404")
         bad(read(n.url + "/moved/missing"), "no-file")
 
@@ -403,7 +403,7 @@ def nginx_checks(n):
         good(read(n.url + "/moved/small.txt"), b"small")
 
     def writes():
-        """nginx: what is put is there, small or streamed"""
+        """nginx: a written object exists, small or streamed"""
         for size in (0, 1, 5000, 8 << 20, (8 << 20) + 1, 20 << 20):
             data = noise(size, size)
             good(write(f"{n.url}/put/{size}.bin", data))
@@ -412,7 +412,7 @@ def nginx_checks(n):
         expect(gzip.decompress((n.www / "put/x.gz").read_bytes()) == DATA, "gzip by suffix")
 
     def keeps():
-        """nginx: what is there is kept unless told otherwise"""
+        """nginx: an existing object is kept unless overwriting is requested"""
         (n.www / "kept").write_bytes(b"old")
         os.chmod(n.www / "kept", 0o666)
         bad(write(n.url + "/kept", b"new"), "exists")
@@ -421,20 +421,20 @@ def nginx_checks(n):
         expect((n.www / "kept").read_bytes() == b"new", "was not replaced")
 
     def abandons():
-        """nginx: an abandoned object is not there, small or streamed"""
+        """nginx: an abandoned object does not exist, small or streamed"""
         for size in (1000, 20 << 20):
             good(urlcat("abandon", f"{n.url}/gone{size}", data=noise(size)))
             expect(not (n.www / f"gone{size}").exists(), "is there")
 
     def tls():
-        """nginx: TLS is verified, by the authorities that are named"""
+        """nginx: TLS is verified with the given authorities"""
         url = f"https://localhost:{n.tls_port}/small.txt"
         bad(read(url), "io:", "certificate")
         good(read(url, env={"CURL_CA_BUNDLE": str(n.root / "cert.pem")}), b"small")
         good(read(url, env={"SSL_CERT_FILE": str(n.root / "cert.pem")}), b"small")
         bad(read(f"https://localhost:{n.tls_port}/plain/small.txt",
                  env={"CURL_CA_BUNDLE": str(n.root / "cert.pem")}), "unsupported",
-            "away from https")
+            "from https to http")
         bad(read(f"https://localhost:{n.old_port}/small.txt",
                  env={"CURL_CA_BUNDLE": str(n.root / "old.pem")}), "io:", "expired")
         bad(read(f"https://127.0.0.1:{n.tls_port}/small.txt",
@@ -455,19 +455,19 @@ def resume_checks(f):
         good(read(f.url + "/reset"), DATA)
 
     def gives_up():
-        """attempts are bounded, and the failure says where"""
+        """attempts are bounded, and the error gives the offset"""
         bad(read(f.url + "/cut-always"), "io:", "offset 4000")
         expect(f.times("/cut-always") == 4, f.times("/cut-always"))
         bad(read(f.url + "/cut-always", "retries=0"), "offset 1000")
 
     def nameless():
-        """without a version of the object reading does not go on"""
-        bad(read(f.url + "/cut-nameless"), "offset 100000", "names no version")
-        bad(read(f.url + "/cut-weak"), "offset 100000", "names no version")
+        """without a version of the object, reading does not continue"""
+        bad(read(f.url + "/cut-nameless"), "offset 100000", "cannot resume")
+        bad(read(f.url + "/cut-weak"), "offset 100000", "cannot resume")
         expect(f.times("/cut-nameless") == 1, f.times("/cut-nameless"))
 
     def changed():
-        """an object that changed meanwhile is an error"""
+        """an object that changed during reading is an error"""
         for path in ("/changed", "/changed-range", "/changed-size"):
             bad(read(f.url + path), "stale", "changed while it was read")
 
@@ -477,7 +477,7 @@ def resume_checks(f):
         bad(read(f.url + "/wrong-range"), "stale")
 
     def lengths():
-        """a length that is a lie is an error, never an end"""
+        """a wrong length is an error, never an end"""
         bad(read(f.url + "/liar"), "offset 300000")
         good(read(f.url + "/short-liar"), DATA[:1000])
         good(read(f.url + "/chunked-cut"), DATA)
@@ -487,13 +487,13 @@ def resume_checks(f):
         bad(read(f.url + "/chunked-shrunk"), "stale", "changed while it was read")
 
     def stalls():
-        """a server that stalls is left after the time told"""
+        """a stalled server is given up after the given time"""
         good(read(f.url + "/stall", "stall_seconds=1", "retries=30"), DATA)
         for path in ("/stall-always", "/silent"):
             bad(read(f.url + path, "retries=0", "stall_seconds=1"), "io:", "for 1 s (stall_seconds)")
 
     def statuses():
-        """statuses that may pass are tried again, others are told"""
+        """temporary statuses are retried, others are reported"""
         good(read(f.url + "/busy"), DATA)
         bad(read(f.url + "/broken", "retries=1"), "status 500", "InternalError: out of order")
         expect(f.times("/broken") == 2, f.times("/broken"))
@@ -514,14 +514,14 @@ def safety_checks(f):
             bad(read(f.url + path), "unsupported", "local link")
 
     def endless():
-        """a body without an end stops at the limit, and a slow one comes whole"""
+        """a body without an end stops at the limit, and a slow one is read completely"""
         bad(read(f.url + "/endless", "max_size=1000000"), "limit")
         code, peak = peak_memory("read", "max_size=300000000", f.url + "/endless")
         expect(code == 1 and (SANITIZED or peak < 32), code, peak)
         good(read(f.url + "/slow", SLOW), b"ab" * SLOW_PIECES)
 
     def encoded():
-        """a body that is compressed unasked gives its bytes"""
+        """a body that is compressed without a request gives its bytes"""
         good(read(f.url + "/gzip-body"), DATA)
 
     def secrets():
@@ -536,7 +536,7 @@ def safety_checks(f):
         expect("authorization" not in f.requests[-1][2], f.requests[-1])
 
     def refused():
-        """a port where nobody listens is an error"""
+        """a port without a listener is an error"""
         with socket.socket() as silent:
             silent.bind(("127.0.0.1", 0))
             bad(read(f"http://127.0.0.1:{silent.getsockname()[1]}/x", "retries=1"), "io:", "connect")
@@ -550,7 +550,7 @@ def safety_checks(f):
         expect(code == 0 and (SANITIZED or peak < 32), code, peak)
 
     def bombs():
-        """data that expand too much are refused in little memory"""
+        """data that expands too much is refused in little memory"""
         global BOMB
         BOMB = make_bomb()
         bad(read(f.url + "/bomb", "max_expansion=100"), "limit", "max_expansion (100)")
@@ -560,7 +560,7 @@ def safety_checks(f):
         expect(code == 0 and (SANITIZED or peak < 32), code, peak)
 
     def puts():
-        """a write is tried again where it can, and its failures told"""
+        """a write is retried where possible, and its failures are reported"""
         good(write(f.url + "/put-busy", b"data"))
         expect(f.stored["/put-busy"] == b"data" and f.times("/put-busy", "PUT") == 2, f.seen)
         bad(write(f.url + "/put-refused", b"data"), "status 403")
@@ -569,8 +569,8 @@ def safety_checks(f):
         good(write(f.url + "/put-taken", b"data", "overwrite=1"))
 
     def early():
-        """a yes before all of the data are sent is no yes"""
-        bad(write(f.url + "/put-half", noise(8 << 20)), "before it had all of the data")
+        """a confirmation before all data is sent does not count"""
+        bad(write(f.url + "/put-half", noise(8 << 20)), "before it had received all data")
         f.answered.clear()
         with subprocess.Popen([URLCAT, "write", *FAST, f.url + "/put-endless"],
                               stdin=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -580,7 +580,7 @@ def safety_checks(f):
             expect(f.answered.wait(HANG), "the stream did not arrive")
             child.stdin.close()
             text = child.stderr.read().decode()
-            expect(child.wait() == 1 and "before it had all of the data" in text, text)
+            expect(child.wait() == 1 and "before it had received all data" in text, text)
 
     return [redirects, endless, encoded, secrets, refused, memory, bombs, puts, early]
 

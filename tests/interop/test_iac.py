@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Packs against the real packages: iatro-base-iac 0.0.2, and 0.1.4 with its adapters.
+"""IAC files compared with the real packages: iatro-base-iac 0.0.2, and 0.1.4 with its adapters.
 
-Each package makes packs with odd tables; tarn takes them apart through the Arrow C interface and
-writes them again; both packages must find the same tables and payloads in what tarn wrote. What
-0.0.2 writes in one batch comes out of tarn in the same bytes.
+Each package makes IAC files with odd tables; tarn reads them through the Arrow C interface and
+writes them again; both packages must find the same tables and payloads in tarn's files. A file that
+0.0.2 writes in one batch is rewritten by tarn to the same bytes.
 """
 import json
 import os
@@ -18,7 +18,7 @@ TARN = os.environ.get("TARN", str(ROOT / "build/tarn"))
 TOOL = str(pathlib.Path(TARN).parent / "tests/iac_tool")
 JUDGE = str(ROOT / "tests/interop/iac_judge.py")
 PACKAGES = {"0.0.2": ROOT / ".venv-iac1/bin/python", "0.1.4": ROOT / ".venv-iac2/bin/python"}
-COUNT = 30  # packs of odd tables from each package
+COUNT = 30  # IAC files with odd tables from each package
 
 
 def run(*command, **more):
@@ -84,8 +84,8 @@ iac.build_pack(%r, header, slides, index, [b"first", b"", b"third" * 99])
 
 
 def versions(folder):
-    """Version 1 is known from its description only: neither package reads it. Written by tarn,
-    read by tarn, upgraded by tarn, it is what the packages knew."""
+    """Version 1 is known from its specification only: neither package reads it. A file that tarn
+    wrote, read and upgraded must be what the packages expect."""
     path = packs(folder, "0.0.2")[-1]
     first, second = folder / "v1.iac", folder / "v2.iac"
     run(TOOL, "copy", path, first, 1)

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Images against Pillow: decoding, resizing, and the steps as torchvision describes them. What is
-resized from the same pixels must be the same to the bit. So must the pixels of a JPEG, although
-Pillow brings a libjpeg-turbo of its own; only one that was decoded smaller is merely near."""
+"""Images compared with Pillow: decoding, resizing, and the steps as torchvision describes them.
+Images resized from the same pixels must be identical to the bit. So must the pixels of a JPEG,
+although Pillow has its own libjpeg-turbo; only a JPEG that was decoded at a smaller size is merely
+similar."""
 import functools
 import io
 import math
@@ -17,7 +18,8 @@ from image_tool import (CENTRE, CHW, EXACT, F16, F32, HWC, RANDOM, STRETCH, STEP
 
 rng = np.random.default_rng(11)
 JPEG_TOLERANCE = 0
-# A JPEG decoded smaller, next to the same part of the whole resized: what the documents say.
+# A JPEG decoded at a smaller size, compared with resizing the same crop of the full image: the
+# documented difference.
 REDUCED_MEAN, REDUCED_MOST = 2.0, 20
 MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 JPEG, PNG, WEBP, PPM = range(1, 5)
@@ -28,7 +30,7 @@ def noise(width, height, channels):
 
 
 def photo(width, height, channels=3):
-    """Smooth shapes with edges and a little noise, as pictures are."""
+    """Smooth shapes with edges and a little noise, like photographs."""
     y, x = np.mgrid[0:height, 0:width].astype("f8")
     planes = []
     for c in range(channels):
@@ -174,7 +176,7 @@ def boxes():
 
 
 def extremes():
-    """All white stays white, whatever the weights; very long images; box of a thousandth of a pixel."""
+    """All white stays white, whatever the weights; very long images; a box of a thousandth of a pixel."""
     white = [(np.full((h, w, c), 255, "u1"), s, None) for c in (1, 3, 4) for w, h, s in
              ((3000, 2, (7, 1)), (9001, 1, (1, 1)), (13, 777, (224, 3)), (5, 5, (999, 999)))]
     thin = [(noise(50, 40, c), (9, 9), (10.25, 3.5, 10.251, 3.501)) for c in (1, 3, 4)]
@@ -185,7 +187,7 @@ def extremes():
 
 
 def words(seed, epoch, sample, number, what):
-    """NumPy's Philox counts up before it draws, hence the 1."""
+    """NumPy's Philox increments its counter before it draws, hence the 1."""
     counter = sample + (number << 64) + (what << 128) - 1
     return np.random.Philox(key=seed + (epoch << 64), counter=counter % (1 << 256)).random_raw(4).tolist()
 
@@ -229,7 +231,7 @@ def choices():
 
 
 def transformed(image, draw, s):
-    """What torchvision's transforms would do with Pillow."""
+    """The result of torchvision's transforms with Pillow."""
     size = (s["width"], s["height"])
     if s["fit"] == STRETCH:
         image = image.resize(size, Resampling.BILINEAR)
@@ -257,7 +259,7 @@ def transformed(image, draw, s):
 
 
 def steps():
-    """Every combination, on lossless images of many shapes; the same to the bit."""
+    """Every combination, on lossless images of many shapes; identical to the bit."""
     norm = {"mean": (0.485, 0.456, 0.406, 0.5), "std": (0.229, 0.224, 0.225, 0.25)}
     shapes = ((300, 200), (200, 300), (64, 64), (65, 64), (97, 64), (900, 80))
     for channels in (1, 3, 4):
@@ -277,7 +279,7 @@ def steps():
 
 
 def jpeg_steps():
-    """Without reduce, within what the decoded pixels differ; with it, near."""
+    """Without reduce, within the difference of the decoded pixels; with it, similar."""
     shapes = ((640, 480), (480, 640), (1000, 333), (300, 300), (2000, 1500))
     cases = [(9, 0, i, jpeg(*shape, subsampling=i % 2 * 2)) for i, shape in enumerate(shapes)]
     cases += [(9, 1, *c[2:]) for c in cases]
@@ -294,7 +296,7 @@ def jpeg_steps():
 
 
 def reduced_parts():
-    """A JPEG at 1/by, then the part's box in it: Pillow given the same is the same."""
+    """A JPEG at 1/by, then the crop's box in it: Pillow gives the same for the same input."""
     asked = {**STEPS, "width": 50, "height": 40, "fit": RANDOM, "scale": (0.3, 1.0)}
     cases = [(1, 2, i, jpeg(900 + 7 * i, 640 + 3 * i)) for i in range(12)]
     seen = set()
@@ -317,8 +319,9 @@ def reduced_parts():
 
 
 def parts_of_jpegs():
-    """Only the part is decoded, and it has the pixels of the whole: every sampling, baseline and progressive,
-    restart markers, at 1/1 to 1/8; parts at every offset, so that edges lie everywhere in a block."""
+    """Only the crop is decoded, and it has the pixels of the full image: every sampling, baseline and
+    progressive, restart markers, at 1/1 to 1/8; crops at every offset, so that edges occur everywhere in
+    a block."""
     kinds = [{"subsampling": s, "progressive": p} for s in ("4:4:4", "4:2:2", "4:2:0") for p in (False, True)]
     kinds += [{"subsampling": "4:2:0", "restart_marker_blocks": 3}, {"subsampling": "4:2:2", "quality": 20}]
     files = [jpeg(w, h, c, **k) for k in kinds for c in (1, 3) for w, h in ((97, 75), (64, 64), (41, 230), (7, 5))]
@@ -340,11 +343,11 @@ def parts_of_jpegs():
 
 
 def tall_sampling(data):
-    """4:2:2 turned on its side, which Pillow does not write: the factors of the luma exchanged."""
+    """4:2:2 rotated, which Pillow does not write: the factors of the luma exchanged."""
     at = data.index(b"\xff\xc0") + 11
     assert data[at] == 0x21
     size = data[at - 6:at - 2]
-    # Blocks come in pairs one over the other now; the picture is nonsense, but the same for all.
+    # Blocks are now paired vertically; the picture is nonsense, but the same for all decoders.
     return data[:at - 6] + size[2:] + size[:2] + data[at - 2:at] + b"\x12" + data[at + 1:]
 
 
@@ -354,7 +357,7 @@ def whole_image(data, channels, least):
 
 
 def part_of_whole(case, s):
-    """What comes of the whole image, decoded by tarn itself (which other tests compare with Pillow)."""
+    """The result for the whole image, decoded by tarn itself (which other tests compare with Pillow)."""
     width, height = PIL.Image.open(io.BytesIO(case[3])).size
     part, full, window = (0, 0, width, height), (s["width"], s["height"]), (0, 0)
     if s["fit"] == RANDOM:
@@ -380,7 +383,7 @@ def part_of_whole(case, s):
     return array(image), by
 
 
-# --- What is refused -------------------------------------------------------------------------
+# --- Refused images --------------------------------------------------------------------------
 
 
 def refusals():
@@ -411,7 +414,7 @@ def refusals():
 
 
 def damage_outside():
-    """A cut anywhere and a segment that is missing are errors whatever part is taken."""
+    """Truncation anywhere and a missing segment are errors, whichever crop is decoded."""
     data = jpeg(320, 240, restart_marker_blocks=20)
     marks = [i for i in range(len(data) - 1) if data[i] == 0xff and 0xd0 <= data[i + 1] <= 0xd7]
     cut = [data[:at] for at in (len(data) // 3, len(data) // 2, len(data) * 9 // 10, len(data) - 2)]

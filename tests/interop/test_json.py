@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""JSON against Python's own: what it loads we load, what it refuses we refuse, and what it
-dumps we write byte for byte. Generated values and texts, doubles of every kind."""
+"""JSON compared with Python's own module: tarn loads what Python loads, refuses what it refuses,
+and writes what it dumps byte for byte. Generated values and texts, doubles of every kind."""
 import json
 import math
 import pathlib
@@ -76,12 +76,12 @@ def dumped(how, indent):
     values = [random_value(rng, 4) for _ in range(800)]
     values += [[], {}, [[]], [{}], {"": {}}, {"a": []}, [[], {}, ""]]
     texts = [json.dumps(v) for v in values]
-    values = [json.loads(t) for t in texts]  # joins surrogates that stand side by side
+    values = [json.loads(t) for t in texts]  # joins adjacent surrogates
     ascii_only = "utf8" not in how
     want = []
     for value in values:
         text = json.dumps(value, sort_keys="sort" in how, indent=indent, ensure_ascii=ascii_only)
-        # Python leaves lone surrogates, which then cannot be encoded; ours are escaped.
+        # Python leaves lone surrogates, which then cannot be encoded; tarn escapes them.
         want.append("".join(f"\\u{ord(c):04x}" if 0xd800 <= ord(c) < 0xe000 else c for c in text))
     return first_difference(texts, convert(texts, how, indent), want)
 
@@ -99,7 +99,7 @@ def odd_but_good():
 
 
 def keys_twice():
-    """Refused, with the offset of the second; or as Python does, if asked."""
+    """Refused, with the offset of the second; or accepted as in Python, if requested."""
     rng = random.Random(5)
     texts = ['{"a":1,"b":2,"a":3}', '{"a":1,"\\u0061":[{"x":1,"x":[2]}],"b":{}}']
     for _ in range(500):
@@ -112,9 +112,9 @@ def keys_twice():
     if problem:
         return problem
     refused = convert(texts[:2], "write")
-    if not refused[0].startswith('!format 13 JSON: key "a" stands twice'):
+    if not refused[0].startswith('!format 13 JSON: duplicate key "a"'):
         return refused[0]
-    return None if refused[1].startswith('!format 24 JSON: key "x"') else refused[1]
+    return None if refused[1].startswith('!format 24 JSON: duplicate key "x"') else refused[1]
 
 
 def refused():
@@ -168,7 +168,7 @@ def doubles():
 
 
 def hostile():
-    """Work that grows with the square of the text would not end here."""
+    """With quadratic work this would not end."""
     many = 300000
     texts = ["{" + ",".join(f'"{"x" * 40}{i}":0' for i in range(many)) + "}",
              "[" * 100000, '[{"a":' * 100000, "[" + "0," * many + "0]",
@@ -176,10 +176,10 @@ def hostile():
     out = convert(texts, "sort")
     if not out[0].startswith('{"xxx') or out[4] != '"' + "A" * many + '"' or out[5] != texts[5]:
         return "a large text is not read"
-    # Keys twice at every level, around something large.
+    # Duplicate keys at every level, around a large value.
     nest = '{"a":0,"b":1,"a":' * 500 + "[" + "0," * many + "0]" + "}" * 500
     if convert([nest], "last") != [json.dumps(json.loads(nest))]:
-        return "keys that stand twice at every level"
+        return "duplicate keys at every level"
     deep = [o[:60] for o, at in zip(out[1:3], (512, 1536))
             if not o.startswith(f"!limit {at} JSON: more than 512 levels")]
     return str(deep) if deep or out[6] != "0.1111111111111111" else None
@@ -194,7 +194,7 @@ def main():
              ("dumps without ensure_ascii", lambda: dumped("utf8", None)),
              ("dumps sorted without ensure_ascii, indented", lambda: dumped("sort-utf8", 1)),
              ("texts that are odd but good", odd_but_good),
-             ("keys that stand twice", keys_twice),
+             ("duplicate keys", keys_twice),
              ("what Python refuses", refused),
              ("bytes that are not UTF-8 are refused", not_utf8),
              ("doubles", doubles),

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Keys and fields against Python itself, which defined them.
+"""Keys and fields compared with Python, which defines them.
 
-The reference takes a name's bytes, decodes them as UTF-8 with replacement, and splits and
-lower-cases with Python's own string functions. So Python is the judge here: names of every
-kind go into an archive, and `tarn ls` must show the keys and fields Python makes of them.
-WebDataset's rule is its regular expression, with the exceptions that tarn documents.
+glzn decodes a name's bytes as UTF-8 with replacement, and splits and lower-cases it with Python's
+own string functions. So Python is the judge here: an archive gets names of every kind, and `tarn
+ls` must show the keys and fields that Python derives from them. WebDataset's rule is its regular
+expression, with the exceptions that tarn documents.
 """
 import json
 import os
@@ -31,7 +31,7 @@ def header(name, size=0, kind=b"0"):
 
 
 def member(name):
-    """An empty member; a long name goes into a GNU long-name header."""
+    """An empty member; a long name is stored in a GNU long-name header."""
     if len(name) <= 100:
         return header(name)
     data = name + b"\0"
@@ -52,7 +52,7 @@ def path_rule(name):
     if len(top) >= 4 and top.startswith("__") and top.endswith("__"):
         return None
     match = WEBDATASET.match(text)
-    # "d/.h.jpg" has the key "d/" by the expression; tarn passes it over with its likes.
+    # "d/.h.jpg" has the key "d/" by the expression; tarn skips it like similar names.
     if not match or base.startswith("."):
         return None
     return match.group(1), match.group(2).lower()
@@ -91,7 +91,7 @@ def random_name(rng):
 
 
 def compare(names, rule, expect):
-    """None if all is well, else what differs first. Names are one archive each sample."""
+    """None if all names agree, otherwise the first difference. Each sample has its own archive."""
     with tempfile.TemporaryDirectory() as scratch:
         archive = os.path.join(scratch, "names.tar")
         offsets, at = [], 0
@@ -134,7 +134,7 @@ def every_lower_case():
 def main():
     rng = random.Random(7)
     names = [random_name(rng) for _ in range(20000)]
-    tests = [("the reference's own vectors", vectors),
+    tests = [("glzn's own vectors", vectors),
              ("every code point with a lower case", every_lower_case),
              ("20000 random names by the base rule",
               lambda: compare(names, "base", base_rule)),

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Orders of the iTar reference: its own vectors, and a sampler written here from its
-description, with Python's generator, over many sizes, seeds, epochs, ranks and buckets."""
+"""Orders of glzn's iTar: its own vectors, and a sampler written here from its description, with
+Python's generator, over many sizes, seeds, epochs, ranks and buckets."""
 import array
 import hashlib
 import json
@@ -41,7 +41,7 @@ def sha(numbers):
     return hashlib.sha256(array.array("Q", numbers).tobytes()).hexdigest()
 
 
-# --- The reference, from its description ---------------------------------------------
+# --- glzn's sampler, from its description ---------------------------------------------------
 
 def half_bits(n):
     return ((n - 1).bit_length() + 1) // 2
@@ -75,7 +75,7 @@ def listed(sizes, rounds, seed, outer=False):
     return [starts[j] + walk(sizes[j], keys[j], x) for j in order for x in range(sizes[j])]
 
 
-# --- Its vectors ---------------------------------------------------------------------
+# --- glzn's vectors --------------------------------------------------------------------------
 
 SAMPLERS = json.loads((DATA / "sampler_vectors.json").read_text())
 
@@ -131,7 +131,7 @@ def data_set_order_vectors():
     compare(requests, wanted)
 
 
-# --- Made-up cases -------------------------------------------------------------------
+# --- Generated cases -------------------------------------------------------------------------
 
 def many_buckets_and_seeds():
     rng = random.Random(1)
@@ -181,7 +181,7 @@ def mixed_shards_round_half_to_even():
     compare(requests, wanted)
 
 
-def a_shard_that_filters_emptied_is_passed_over():
+def a_shard_that_filters_emptied_is_skipped():
     compare([{"count": 60, "kind": "buckets", "buckets": [0, 17, 0, 0, 43, 0], "seed": 3}],
             [listed([17, 43], 3, 3)])
 
@@ -189,7 +189,7 @@ def a_shard_that_filters_emptied_is_passed_over():
 TESTS = [single_sampler_vectors, bucket_sampler_vectors, outer_sampler_vectors,
          data_set_order_vectors, many_buckets_and_seeds,
          seeds_past_64_bits_when_the_epoch_is_added, mixed_shards_round_half_to_even,
-         a_shard_that_filters_emptied_is_passed_over]
+         a_shard_that_filters_emptied_is_skipped]
 
 
 sys.exit(run_all(TESTS))

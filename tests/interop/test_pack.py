@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""tarn pack against Python: os.walk says which files there are, csv and json what a manifest
-holds, and the real WebDataset reads what came of it."""
+"""tarn pack compared with Python: os.walk lists the files, csv and json read the manifests, and the
+real WebDataset reads the results."""
 import csv
 import json
 import os
@@ -25,7 +25,7 @@ def read_back(paths):
 
 
 def make_tree(folder, seed, count=200):
-    """Files in class folders; what a packer should make of them by key."""
+    """Files in class folders, and the samples that a packer should make from them, by key."""
     rng = random.Random(seed)
     want, classes = {}, sorted({rng.choice("abcdefgh") * 3 for _ in range(6)})
     for number in range(count):
@@ -84,7 +84,7 @@ def same_names(scratch):
         for i in range(3):
             (scratch / "pets" / name / f"{i}.jpg").write_bytes(name.encode())
     done = tarn("pack", scratch / "pets", "-o", scratch / "p1", ok=False)
-    check("base names that clash: told, with the way out",
+    check("duplicate base names: reported, with a solution",
           done.returncode == 1 and b"--keys path" in done.stderr, done.stderr)
     tarn("pack", scratch / "pets", "-o", scratch / "p1", "--keys", "path")
     check("keys made of the path", sorted(read_back((scratch / "p1").glob("*.tar"))) ==
@@ -146,7 +146,7 @@ def manifests(scratch):
 
 
 def interrupted(scratch):
-    """Killed in the middle, then resumed: the same shards as without."""
+    """Killed in the middle, then resumed: the same shards as without a kill."""
     tree = scratch / "many"
     tree.mkdir()
     for number in range(1200):

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""PNG of every colour type, depth, interlace and filter against libpng, Pillow and pixels that were
-worked out by hand, to the bit; and every kind of damage, which is refused or changes no pixel."""
+"""PNGs of every colour type, depth, interlace and filter compared with libpng, Pillow and pixels
+that were computed by hand, to the bit; and every kind of damage, which is refused or changes no
+pixel."""
 import io
 import pathlib
 import struct
@@ -55,7 +56,7 @@ def transparency(samples, colour, depth):
         return palette, alphas, None, [chunk(b"PLTE", palette.tobytes()), chunk(b"tRNS", alphas.tobytes())]
     if colour in (GREY, RGB):
         key = samples[0, 0]
-        # Bits past the depth mean nothing.
+        # Bits beyond the depth have no meaning.
         stored = [int(k) | (0xff00 if depth <= 8 else 0) for k in key]
         return None, (), key, [chunk(b"tRNS", struct.pack(f">{len(stored)}H", *stored))]
     return None, (), None, []
@@ -88,8 +89,8 @@ def equal(got, want):
 
 
 def pillow_agrees(data, colour, depth, pixels):
-    """Grey of 16 bits is another mode there, and has its own conversions; a transparent colour is compared
-    with all 16 bits."""
+    """In Pillow, grey of 16 bits is another mode with its own conversions; a transparent colour is
+    compared with all 16 bits."""
     if colour in (GREY, GREY_ALPHA) and depth == 16 or colour in (GREY, RGB) and b"tRNS" in data:
         return True
     return np.array_equal(np.asarray(PIL.Image.open(io.BytesIO(data)).convert("RGBA")), pixels)
@@ -112,7 +113,7 @@ def every_kind():
 
 
 def as_they_are():
-    """Without channels asked for: 16 bits stay, palettes become colours."""
+    """Without requested channels: 16 bits stay, palettes become colours."""
     for what, data, samples, colour, depth, pixels in corpus():
         if colour == PALETTE:
             want = pixels if "True" in what else np.ascontiguousarray(pixels[..., :3])
@@ -141,11 +142,11 @@ def probed():
     return None
 
 
-# --- What is accepted ------------------------------------------------------------------------
+# --- Accepted files --------------------------------------------------------------------------
 
 
 def tolerated():
-    """What libpng takes, too: pixels are the same."""
+    """Files that libpng accepts, too: the pixels are the same."""
     samples = random_samples(12, 9, RGB, 8)
     indices = rng.integers(0, 4, (9, 12, 1))
     plain = rgba(samples, RGB, 8)
@@ -154,8 +155,8 @@ def tolerated():
     more = rng.integers(0, 256, (200, 3)).astype("u1")
     trns = chunk(b"tRNS", b"\0\0\0\0\0\0")
     cases = [("an unknown ancillary chunk", make(samples, RGB, 8, before=[chunk(b"abCd", b"x" * 999)]), plain),
-             ("chunks behind the pixels", make(samples, RGB, 8, after=[chunk(b"tEXt", b"a\0b"), chunk(b"eXIf", b"MM")]), plain),
-             ("bytes behind the end", make(samples, RGB, 8) + b"more", plain),
+             ("chunks after the pixels", make(samples, RGB, 8, after=[chunk(b"tEXt", b"a\0b"), chunk(b"eXIf", b"MM")]), plain),
+             ("bytes after the end", make(samples, RGB, 8) + b"more", plain),
              ("more pixels than the header says", make(samples, RGB, 8, raw=raw + bytes(5000)), plain),
              ("a palette that is a proposal", make(samples, RGB, 8, before=[chunk(b"PLTE", b"abc")]), plain),
              ("empty IDATs", make(samples, RGB, 8, before=[chunk(b"IDAT")], after=[chunk(b"IDAT")]), plain),
@@ -174,7 +175,7 @@ def tolerated():
     return None
 
 
-# --- What is refused -------------------------------------------------------------------------
+# --- Refused files ---------------------------------------------------------------------------
 
 
 def bad_files():
@@ -207,7 +208,7 @@ def bad_files():
     yield "no IHDR", SIGNATURE + body, ["format"]
     yield "two IHDRs", SIGNATURE + header(12, 9, RGB, 8) * 2 + body, ["format"]
     yield "an unknown critical chunk", make(samples, RGB, 8, before=[chunk(b"ABCD", b"x")]), ["format"]
-    yield "one behind the pixels", make(samples, RGB, 8, after=[chunk(b"ABCD", b"x")]), ["format"]
+    yield "one after the pixels", make(samples, RGB, 8, after=[chunk(b"ABCD", b"x")]), ["format"]
     yield "a chunk without a name", make(samples, RGB, 8, before=[chunk(b"\0\0\0\0", b"x")]), ["format"]
     yield "IDATs apart", make(samples, RGB, 8, after=[chunk(b"tEXt", b"a\0"), chunk(b"IDAT", b"x")]), ["format"]
     yield "no palette", make(palette, PALETTE, 8), ["format"]
@@ -221,7 +222,7 @@ def bad_files():
     yield "two tRNS", make(samples, RGB, 8, before=[chunk(b"tRNS", bytes(6))] * 2), ["format"]
     yield "a checksum of tRNS", make(samples, RGB, 8, before=[chunk(b"tRNS", bytes(6), 1)]), ["format"]
     yield "a checksum of tEXt", make(samples, RGB, 8, before=[chunk(b"tEXt", b"a\0b", 1)]), ["format"]
-    yield "one behind the pixels", make(samples, RGB, 8, after=[chunk(b"tEXt", b"a\0b", 1)]), ["format"]
+    yield "one after the pixels", make(samples, RGB, 8, after=[chunk(b"tEXt", b"a\0b", 1)]), ["format"]
     yield "no zlib", SIGNATURE + header(12, 9, RGB, 8) + chunk(b"IDAT", bytes(100)) + chunk(b"IEND"), ["format"]
     packed = zlib.compress(raw)
     wrong_sum = packed[:-1] + bytes([packed[-1] ^ 1])

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The generators against Python's random and NumPy's default_rng themselves, and against the
-vectors that the reference's own versions left."""
+"""The generators compared with Python's random and NumPy's default_rng, and with vectors recorded
+with glzn's versions of them."""
 import json
 import os
 import pathlib

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What the reference program says is in its data sets, against what tarn says.
+"""The content of glzn's data sets according to glzn, compared with tarn.
 
-tests/data holds shards and indexes that the reference wrote, with manifests of every row: shard,
-offset, size, field, key, SHA-256 of the payload. tarn must say the same from the reference's
-own index, from an index it made itself, and without any index.
+tests/data has shards and indexes that glzn wrote, with manifests of every row: shard, offset, size,
+field, key, SHA-256 of the payload. tarn must report the same from glzn's own index, from an index
+of its own, and without any index.
 """
 import hashlib
 import json
@@ -52,7 +52,7 @@ def check_payloads(path, manifest):
 def check_fold(folder, fold, manifest):
     path = f"{folder}:{fold}"
     want = expected(manifest)
-    assert listed(path) == want, "with the reference's index"
+    assert listed(path) == want, "with glzn's index"
     check_payloads(path, manifest)
     index = folder / f"{fold}.taridx"
     os.unlink(index)
@@ -70,14 +70,14 @@ def folds():
         fold = manifest.name.split(".")[1]
         if manifest.name != f"manifest.{fold}.json" or "weakhash" in str(manifest):
             continue
-        # Names without a key cannot be asked for, and twice the same name is ambiguous.
+        # Names without a key cannot be looked up, and a duplicate name is ambiguous.
         if "empty_ext" in str(manifest):
             continue
         yield manifest.parent.name, fold, json.loads(manifest.read_text(encoding="utf-8"))
 
 
 def field_filters(folder):
-    """Which rows survive a choice of fields."""
+    """The rows that remain after selecting fields."""
     vectors = json.loads((DATA / "lookup_vectors.json").read_text(encoding="utf-8"))
     for case in vectors["fold_filter_extensions"]:
         wanted = [f for f in case["required"] if not f.startswith("_")]

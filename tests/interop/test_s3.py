@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Sources and sinks on S3: moto's server with signatures checked and boto3 at the other end,
+"""Sources and sinks on S3: moto's server with signatures checked and boto3 as the other client,
 then a store that computes every signature again with botocore and fails on purpose.
 """
 import contextlib
@@ -26,7 +26,7 @@ ODD_KEYS = ["plain.tar", "a b.tar", "a+b%20c.tar", "ünï/çødé.tar", "~tilde-
 
 
 class Moto:
-    """moto's server with a user who may do everything, and signatures on."""
+    """moto's server with a user who has all permissions, and signatures on."""
 
     def __enter__(self):
         logging.getLogger("werkzeug").setLevel(logging.ERROR)
@@ -47,7 +47,7 @@ class Moto:
                                    aws_access_key_id=key["AccessKeyId"],
                                    aws_secret_access_key=key["SecretAccessKey"])
         self.client.create_bucket(Bucket="bucket")
-        moto.settings.INITIAL_NO_AUTH_ACTION_COUNT = 0  # from here on signatures count
+        moto.settings.INITIAL_NO_AUTH_ACTION_COUNT = 0  # from here on signatures are checked
         return self
 
     def __exit__(self, *_):
@@ -61,13 +61,13 @@ def moto_checks(m):
     big = noise(20_000_001, 5)
 
     def reads():
-        """moto: what boto3 put is read"""
+        """moto: objects that boto3 put are read"""
         for key, data in (("a.bin", noise(1000)), ("dir/b c+d.bin", big), ("empty", b"")):
             m.client.put_object(Bucket="bucket", Key=key, Body=data)
             good(read("s3://bucket/" + key, env=m.env), data)
 
     def writes():
-        """moto: what is written boto3 gets, in one piece or in parts"""
+        """moto: boto3 gets written objects, in one piece or in parts"""
         for key, data in (("w/small", b"small"), ("w/empty", b""), ("w/ü +x", big)):
             good(write("s3://bucket/" + key, data, env=m.env))
             expect(m.get(key) == data, "other bytes in", key)
@@ -75,7 +75,7 @@ def moto_checks(m):
         expect(head["ETag"].endswith('-3"'), "not three parts:", head["ETag"])
 
     def refuses():
-        """moto: wrong keys are refused and told, secrets are not"""
+        """moto: wrong keys are refused and reported, secrets are not shown"""
         m.client.put_object(Bucket="bucket", Key="x", Body=b"x")
         wrong = dict(m.env, AWS_SECRET_ACCESS_KEY="wrong-secret")
         outcome = read("s3://bucket/x", env=wrong)
@@ -92,7 +92,7 @@ def moto_checks(m):
         bad(write("s3://no-such-bucket/x", b"", "overwrite=1", env=m.env), "NoSuchBucket")
 
     def keeps():
-        """moto: what is there is kept unless told otherwise"""
+        """moto: an existing object is kept unless overwriting is requested"""
         m.client.put_object(Bucket="bucket", Key="kept", Body=b"old")
         bad(write("s3://bucket/kept", b"new", env=m.env), "exists")
         expect(m.get("kept") == b"old", "was replaced")
@@ -107,7 +107,7 @@ def moto_checks(m):
         expect("Uploads" not in m.client.list_multipart_uploads(Bucket="bucket"), "parts are left")
 
     def commands():
-        """moto: tarn packs shards into a bucket, and lists and fetches from there"""
+        """moto: tarn packs shards into a bucket, lists them and fetches from them"""
         def tarn(*args):
             return subprocess.run([TARN, *args], env={**os.environ, **m.env}, cwd=folder,
                                   stdout=subprocess.PIPE, check=True).stdout
@@ -135,7 +135,7 @@ def strict_checks(s, home):
     big = noise(17_000_000, 9)
 
     def keys():
-        """every key there can be is signed as botocore signs it"""
+        """every possible key is signed as botocore signs it"""
         for number, key in enumerate(ODD_KEYS):
             data = noise(100, number)
             good(write("s3://bucket/" + key, data, env=env))
@@ -150,13 +150,13 @@ def strict_checks(s, home):
         expect(not s.complaints, s.complaints)
 
     def exact():
-        """an object of just one part, or just two, has no empty part"""
+        """an object of exactly one part, or exactly two, has no empty part"""
         for size in (8 << 20, 16 << 20):
             good(write(f"s3://bucket/exact{size}", big[:size], env=env))
             expect(s.objects[f"/bucket/exact{size}"] == big[:size], "other bytes")
 
     def resumes():
-        """a read that is cut goes on, signed anew"""
+        """a read that is cut off continues, signed again"""
         s.objects["/bucket/cut.bin"] = big
         good(read("s3://bucket/cut.bin", env=env), big)
         ranges = [h.get("Range") for m, k, q, h in s.log if k == "/bucket/cut.bin"]
@@ -164,26 +164,26 @@ def strict_checks(s, home):
         expect(not s.complaints, s.complaints)
 
     def retries():
-        """a store that is busy is asked again"""
+        """requests to a busy store are repeated"""
         good(write("s3://bucket/busy-small", b"data", env=env))
         expect(s.objects["/bucket/busy-small"] == b"data", "not there")
         good(write("s3://bucket/busy-parts", big, env=env))
         expect(s.objects["/bucket/busy-parts"] == big, "other bytes")
 
     def waits():
-        """a store that takes long to put parts together, and says so, is waited for"""
+        """a store that takes long to assemble parts, and says so, is waited for"""
         good(write("s3://bucket/patient", big, SLOW, env=env))
         expect(s.objects["/bucket/patient"] == big, "other bytes")
         expect(s.count[("POST", "/bucket/patient", "uploadId")] == 1, "completed twice")
 
     def fails():
-        """an upload that fails is aborted, also when the store says yes first"""
+        """a failed upload is aborted, also when the store confirms it first"""
         for key, part in (("failing", "BadPart"), ("late", "late"), ("full", "status 507")):
             bad(write("s3://bucket/" + key, big, "retries=1", env=env), part)
             expect("/bucket/" + key not in s.objects and not s.uploads, "something is left")
 
     def races():
-        """an object that comes meanwhile is kept; a store without conditions still works"""
+        """an object created during the upload is kept; a store without conditions still works"""
         for data in (b"ours", big):
             s.objects.pop("/bucket/raced", None)
             bad(write("s3://bucket/raced", data, env=env), "exists")
@@ -218,15 +218,15 @@ def strict_checks(s, home):
         (aws / "config").unlink()
 
     def strangers():
-        """without keys nobody in particular asks"""
+        """without keys, requests are anonymous"""
         s.complaints.clear()
         s.objects["/public/x"] = b"for all"
         good(read("s3://public/x", env=bare), b"for all")
         bad(read("s3://bucket/x", env=bare), "status 403", "AccessDenied")
-        bad(read("s3://bucket/x", env=dict(bare, AWS_ACCESS_KEY_ID="AKTEST")), "go together")
+        bad(read("s3://bucket/x", env=dict(bare, AWS_ACCESS_KEY_ID="AKTEST")), "only one of AWS_ACCESS_KEY_ID")
 
     def odd():
-        """what is no object's URL or endpoint is refused"""
+        """an invalid object URL or endpoint is refused"""
         for url in ("s3://", "s3://bucket", "s3://bucket/", "s3:///key", "s3://buc@ket/x",
                     "s3://a:b@bucket/x", "s3://buck\net/x"):
             bad(read(url, env=env), "usage")
@@ -234,7 +234,7 @@ def strict_checks(s, home):
             bad(read("s3://bucket/x", env=dict(env, AWS_ENDPOINT_URL_S3=endpoint)), "endpoint")
 
     def memory():
-        """parts of a large object do not pile up"""
+        """parts of a large object do not accumulate"""
         with subprocess.Popen(["head", "-c", str(150 << 20), "/dev/zero"],
                               stdout=subprocess.PIPE) as zeros:
             code, peak = peak_memory("write", "s3://bucket/large", stdin=zeros.stdout, env=env)

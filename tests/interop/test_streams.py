@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The command over streams: from a real HTTP server, and in constant memory."""
+"""The command with streams: from a real HTTP server, and in constant memory."""
 import gzip
 import io
 import os
@@ -16,7 +16,7 @@ TARN = os.environ.get("TARN", str(ROOT / "build-plain/tarn"))
 
 
 class Result:
-    """Runs the command; its exit status, output, and largest resident size in MiB."""
+    """Runs the command; its exit status, output, and peak resident size in MiB."""
 
     def __init__(self, *args, stdin=None):
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
@@ -84,12 +84,12 @@ def over_http(server, folder):
         got = Result("ls", "-1", server.url + "/y-{0..1}.tar")
         expect(got.code == 0 and got.out.count(b"\n") == 600, got)
 
-    def what_is_not_there_is_an_error():
+    def missing_data_is_an_error():
         got = Result("ls", f"{server.url}/nothing.tar")
         expect(got.code == 1 and "404" in got.err, got)
 
     return [every_command_gives_what_the_file_gives, an_index_of_a_stream_is_that_of_the_file,
-            several_by_braces, what_is_not_there_is_an_error]
+            several_by_braces, missing_data_is_an_error]
 
 
 def in_constant_memory(folder):

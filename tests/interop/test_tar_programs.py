@@ -4,8 +4,8 @@
 The rule is in tar_judges.py. Archives come in three kinds:
 
   ordinary   made by the programs themselves, or by hand to look like theirs; tarn must
-             accept these, and find what was put in
-  odd        one trick each, by hand (tar_odd.py), or features nobody uses for data; tarn
+             accept these, and find their content
+  odd        one trick each, by hand (tar_odd.py), or features that are not used for data; tarn
              refuses them or agrees with the judges
   mutated    generated from a seed and then damaged (tar_mutated.py); likewise
 
@@ -92,8 +92,8 @@ def regular(files):
 
 
 def by_program(*command, files=PLAIN, then=None, gone=None):
-    """An archive written by a program from files on disk. `then` runs one more command,
-    in which ARCHIVE stands for the archive."""
+    """An archive written by a program from files on disk. `then` runs one more command, in which
+    ARCHIVE is replaced by its path."""
     def make(scratch):
         tree = scratch / "tree"
         tree.mkdir()
@@ -318,7 +318,7 @@ HUGE = 9 << 30
 
 
 def check_huge(first):
-    """Only listed: no program writes the 9 GiB out."""
+    """Only listed: no program extracts the 9 GiB."""
     def check(scratch, saved):
         path = scratch / "huge.tar"
         try:
@@ -360,7 +360,7 @@ def huge_archives():
 
 
 def hold(path, saved, what, broken, scratch):
-    """Holds the rule against one of many archives. Whether tarn accepted it."""
+    """Checks the rule with one of many archives. Returns whether tarn accepted it."""
     try:
         return compare(path, scratch) is not None
     except Broken as e:
@@ -384,7 +384,7 @@ def check_odd(data):
 
 
 def holes(scratch):
-    """A file most of which is not there."""
+    """A sparse file."""
     path = scratch / "holes.bin"
     with open(path, "wb") as f:
         for at in (0, 300000, 600000):
@@ -395,7 +395,7 @@ def holes(scratch):
 
 
 def check_feature(*command):
-    """An archive of a program with a feature switched on: any of them may be refused."""
+    """An archive of a program with a special feature: tarn may refuse any of them."""
     def check(scratch, saved):
         path = holes(scratch)
         (scratch / "plain.txt").write_bytes(b"plain\n")
@@ -464,7 +464,7 @@ def all_tests():
 
 
 def run_one(check, keep, number):
-    """Returns None, why the test failed, or SKIP and why."""
+    """Returns None, the reason for a failure, or SKIP and its reason."""
     with tempfile.TemporaryDirectory(prefix="tarn-interop-") as scratch:
         saved = []
         try:
@@ -489,7 +489,7 @@ def missing():
 
 
 def report(number, name, why):
-    """Prints a result; whether it is a failure."""
+    """Prints a result; returns whether it is a failure."""
     if why and why.startswith("SKIP"):
         print(f"ok {number} - {name} # {why}")
         return False

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The stream reader against the real WebDataset: the same samples out of the same archives.
+"""The stream reader compared with the real WebDataset: the same samples from the same archives.
 
-Archives come from WebDataset's own writer in all its compressions, from Python's tarfile in
-its three formats, and from GNU tar and bsdtar; names and sizes are odd ones. Keys, fields,
-their order and their bytes must be the same. Where WebDataset loses data without a word, the
-test shows that it does, and that tarn says so.
+Archives come from WebDataset's own writer in all its compressions, from Python's tarfile in its
+three formats, and from GNU tar and bsdtar; with odd names and sizes. Keys, fields, their order and
+their bytes must be the same. Where WebDataset silently loses data, the test shows that it does, and
+that tarn reports it.
 """
 import bz2
 import gzip
@@ -175,7 +175,7 @@ def what_tar_programs_write(folder):
 
 
 def names_of_every_kind(folder):
-    """One member each, raw bytes and all; the rule is a regular expression there."""
+    """One member each, including raw bytes; WebDataset's rule is a regular expression."""
     rng = random.Random(3)
     pieces = ["a", "b", ".", ".", "/", "/", "__", "\n", "É", "Σ", "\udcff", "\udcc3", " ", "x.y", "日", "\x7f"]
     names = {"".join(rng.choice(pieces) for _ in range(rng.randint(1, 9))) for _ in range(4000)}
@@ -204,14 +204,14 @@ def members_in_between_do_not_end_a_sample(folder):
     assert len(theirs(path)) == 2
 
 
-def a_bad_mark_drops_a_sample_and_that_is_told(folder):
+def a_bad_mark_drops_a_sample_and_is_reported(folder):
     path = plain(folder / "bad.tar", ("a.txt", b"1"), ("a.__bad__", b"x"), ("b.txt", b"2"),
                  ("c.__bad__", b""))
     agrees(folder, path)
     assert any("__bad__" in n for n in Ours(path).notices)
 
 
-# --- Where it is silent -------------------------------------------------------------------
+# --- Where WebDataset is silent -------------------------------------------------------------
 
 def three(folder, name="three.tar"):
     return plain(folder / name, ("a.bin", b"\0\1" * 300), ("a.cls", b"1"),
@@ -219,7 +219,7 @@ def three(folder, name="three.tar"):
 
 
 def silent(path):
-    """WebDataset reads on without an exception and gives fewer samples or fields."""
+    """WebDataset continues without an exception and returns fewer samples or fields."""
     return sum(len(fields) for _, fields in theirs(path))
 
 
@@ -252,7 +252,7 @@ def a_cut_archive_is_an_error(folder):
 
 def what_follows_the_end_is_an_error(folder):
     whole = three(folder).read_bytes()
-    path = folder / "behind.tar"
+    path = folder / "after.tar"
     path.write_bytes(whole + whole)
     assert silent(path) == 6
     assert "follow the end" in Ours(path).end
@@ -278,14 +278,14 @@ def a_cut_compressed_archive_is_an_error(folder):
         assert Ours(path, options=["--lenient"]).end == "end"
 
 
-def a_field_twice_is_an_error_or_told(folder):
+def a_duplicate_field_is_an_error_or_reported(folder):
     path = plain(folder / "twice.tar", ("a.txt", b"1"), ("a.TXT", b"2"), ("b.txt", b"3"))
     try:
         theirs(path)
         assert False
     except ValueError:
         pass
-    assert "this field already" in Ours(path).end and Ours(path).end.startswith("error format 1024")
+    assert "already has this field" in Ours(path).end and Ours(path).end.startswith("error format 1024")
     ours = Ours(path, options=["--keep-first"])
     assert ours.samples == [(b"a", [(b"txt", b"1")]), (b"b", [(b"txt", b"3")])]
     assert len(ours.notices) == 1
@@ -299,10 +299,10 @@ def its_own_field_names_are_an_error(folder):
             assert False
         except ValueError:
             pass
-        assert "for itself" in Ours(path).end
+        assert "reserves this field name" in Ours(path).end
 
 
-def scattered_samples_are_told(folder):
+def scattered_samples_are_reported(folder):
     path = plain(folder / "scattered.tar", ("a.txt", b"1"), ("b.txt", b"2"), ("a.cls", b"3"))
     agrees(folder, path)
     assert len(theirs(path)) == 3
@@ -319,11 +319,11 @@ def a_command_that_fails_is_an_error(folder):
 def main():
     tests = [what_its_writer_writes, what_tarfile_writes, what_tar_programs_write,
              names_of_every_kind, several_archives, members_in_between_do_not_end_a_sample,
-             a_bad_mark_drops_a_sample_and_that_is_told, a_damaged_header_is_an_error,
+             a_bad_mark_drops_a_sample_and_is_reported, a_damaged_header_is_an_error,
              a_cut_archive_is_an_error, what_follows_the_end_is_an_error,
              all_members_of_a_gzip_file_are_read, a_cut_compressed_archive_is_an_error,
-             a_field_twice_is_an_error_or_told, its_own_field_names_are_an_error,
-             scattered_samples_are_told, a_command_that_fails_is_an_error]
+             a_duplicate_field_is_an_error_or_reported, its_own_field_names_are_an_error,
+             scattered_samples_are_reported, a_command_that_fails_is_an_error]
     failed = 0
     print(f"1..{len(tests)}")
     for number, test in enumerate(tests, 1):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The writers against the real WebDataset: the same bytes, and the same samples read back."""
+"""The writers compared with the real WebDataset: the same bytes, and the same samples read back."""
 import io
 import pathlib
 import shutil
@@ -63,7 +63,8 @@ def bytes_are_equal(folder):
 
 
 def samples_come_back(folder):
-    # Keys of odd folders and surrogates are the verbatim case; here are all that the rules pass.
+    # Keys with odd folders and surrogates are the verbatim case; these are all keys that the rules
+    # accept.
     samples = [(key, fields) for key, fields in odd_samples(50, 400)]
     for suffix in ("tar", "tar.gz", "tar.bz2", "tar.xz"):
         path = folder / f"back.{suffix}"
@@ -83,7 +84,7 @@ def samples_come_back(folder):
 
 
 def shards_as_theirs(folder):
-    """WebDataset's rule of rolling over: the same shards, byte for byte."""
+    """WebDataset's rule for starting a new shard: the same shards, byte for byte."""
     for seed, (count, size) in enumerate([(10, 10**9), (1000, 20000), (7, 30000), (1, 1)]):
         a, b = folder / f"ours{seed}", folder / f"theirs{seed}"
         a.mkdir(), b.mkdir()

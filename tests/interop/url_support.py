@@ -1,4 +1,4 @@
-"""What the tests of URLs share: running urlcat, TAP, nginx."""
+"""Shared by the tests of URLs: running urlcat, TAP, nginx."""
 import datetime
 import os
 import pathlib
@@ -18,9 +18,9 @@ URLCAT = str(pathlib.Path(os.environ.get("TARN_BUILD", ROOT / "build-plain")).re
              "tests/urlcat")
 SANITIZED = "asan" in URLCAT or "tsan" in URLCAT
 
-HANG = 300  # seconds; only what hangs takes as long, however busy the machine is
+HANG = 300  # seconds; only a hanging process takes this long, however busy the machine is
 FAST = ["retries=3", f"stall_seconds={HANG}", f"connect_seconds={HANG}"]
-# For answers that come slowly: a little each second, for longer than may pass without anything.
+# For slow responses: a little each second, for longer than the stall limit.
 SLOW, SLOW_PIECES = "stall_seconds=8", 10
 
 
@@ -34,7 +34,7 @@ class Outcome:
 
 
 def environment(more=None):
-    """The caller's, without what would lead elsewhere."""
+    """The caller's environment, without variables that would redirect requests."""
     env = {k: v for k, v in os.environ.items()
            if not k.lower().endswith("_proxy") and not k.startswith("AWS_") and
            k not in ("CURL_CA_BUNDLE", "SSL_CERT_FILE")}
@@ -60,7 +60,7 @@ def write(url, data, *options, env=None):
 
 
 def peak_memory(*args, stdin=None, env=None):
-    """Exit status and the largest resident size in MiB, as the program itself sees it."""
+    """Exit status and the peak resident size in MiB, as the program itself measures it."""
     done = subprocess.run([URLCAT, *args[:1], "peak=1", *args[1:]],
                           stdin=stdin or subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                           stderr=subprocess.PIPE, env=environment(env), text=True, timeout=HANG)
@@ -74,7 +74,7 @@ def noise(size, seed=1):
 
 
 class Tap:
-    """Each check is a line; what is thrown is a failure."""
+    """Each check is a line; an exception is a failure."""
 
     def __init__(self):
         self.number = self.failures = 0
@@ -139,7 +139,7 @@ http {{
 
 
 class Nginx:
-    """The real one, serving and taking files of a scratch folder."""
+    """The real nginx, serving and storing files of a scratch folder."""
 
     def __enter__(self):
         self.root = pathlib.Path(tempfile.mkdtemp(prefix="tarn-nginx-"))
@@ -149,7 +149,7 @@ class Nginx:
         os.chmod(self.www, 0o777)
         self.make_certificate("cert.pem", "key.pem", "-days", "2")
         self.make_expired("old.pem", "old.key")
-        # nginx takes over sockets that listen already (only with a master process): no other
+        # nginx takes over sockets that are already listening (only with a master process): no other
         # program can take their ports, and a request that comes before nginx runs waits for it.
         sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
         self.port, self.tls_port, self.old_port = (s.getsockname()[1] for s in sockets)
@@ -175,7 +175,7 @@ class Nginx:
                        check=True, stderr=subprocess.DEVNULL)
 
     def make_expired(self, name, key):
-        """A certificate that was good until yesterday; openssl's own tool makes none."""
+        """A certificate that expired yesterday; openssl's own tool cannot make one."""
         private = ec.generate_private_key(ec.SECP256R1())
         who = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
         now = datetime.datetime.now(datetime.timezone.utc)

@@ -1,4 +1,4 @@
-"""What tests of the writers share: samples of every kind, and the program that writes them."""
+"""Shared by the tests of the writers: samples of every kind, and the program that writes them."""
 import os
 import pathlib
 import random
@@ -53,7 +53,7 @@ def odd_key(rng, number):
         return f"{word(rng, LETTERS, 1, 8)}/{word(rng, LETTERS + '.', 1, 8)}x/{number}"
     if kind == 3:
         return f"{number} blank {word(rng, LETTERS, 0, 5)}"
-    if kind == 4:  # bytes that are not UTF-8, as Python's file names have them
+    if kind == 4:  # bytes that are not UTF-8, as Python represents them in file names
         return f"{number}\udcff\udc80" + word(rng, LETTERS, 0, 4)
     return f"sample{number:06d}"
 

@@ -49,7 +49,7 @@ def test_arguments_about_images(pictures, wrong):
     told(lambda: ds.loader(2, **{"resize": 8, **wrong}), list(wrong)[-1])
 
 
-def test_steps_that_would_do_nothing_are_told(pictures):
+def test_steps_without_an_effect_are_reported(pictures):
     ds = tarn.open(pictures, fields=["jpg"])
     told(lambda: ds.loader(2, resize=8, mean=(0.5,)), "mean", "float32")
     told(lambda: ds.loader(2, resize=8, std=(0.5,)), "std", "float32")
@@ -177,7 +177,7 @@ def test_no_such_field_is_a_key_error(birds):
     with pytest.raises(tarn.PathNotFoundError):
         tarn.open(birds, fold="test", fields=["wav"])
     views = tarn.open(DATA / "02_multidot", fields=["f0.txt", "f1.txt"]).group("x{0}.txt")
-    with pytest.raises(tarn.UsageError, match="templates make field xf0.txt"):
+    with pytest.raises(tarn.UsageError, match="templates give field xf0.txt"):
         views[0]
 
 
@@ -191,7 +191,7 @@ def test_masks_have_one_bool_for_each_sample(birds):
             ds[wrong]
 
 
-def test_what_is_no_position_is_told(birds):
+def test_invalid_positions_are_reported(birds):
     ds = tarn.open(birds)
     for wrong in (1.5, None, b"owl", b"\x01", np.float64(1), np.array(1.7), np.bool_(True), ...):
         with pytest.raises(TypeError):

@@ -103,7 +103,7 @@ def test_fields_select_samples_and_values(ds, birds):
         tarn.open(birds, fields=["wav"])
 
 
-def test_samples_with_a_field_twice_are_left_out_when_asked(tmp_path):
+def test_samples_with_a_duplicate_field_are_left_out_on_request(tmp_path):
     path = write_tar(tmp_path / "a.tar", [
         ("x/a.txt", b"1"), ("y/a.txt", b"2"), ("a.cls", b"3"), ("b.txt", b"4"), ("c.cls", b"5")])
     with pytest.raises(tarn.AmbiguousError):
@@ -233,7 +233,7 @@ def test_a_value_that_cannot_be_decoded_tells_where(tmp_path):
     assert caught.value.path == str(tmp_path / "a.tar")
 
 
-def test_what_cannot_be_decoded_lies_where_the_loader_and_ls_say(tmp_path):
+def test_decoding_failures_are_where_the_loader_and_ls_say(tmp_path):
     path = write_tar(tmp_path / "a.tar", [("a.cls", b"1"), ("b.json", b'{"x": oops}'), ("c.cls", b"one")])
     ds = tarn.open(path)
     for key, offset in (("b", 1024), ("c", 2048)):    # each member is a header and one block
@@ -495,14 +495,14 @@ def test_weights_are_numbers_of_an_array(tmp_path, dtype):
     assert drawn.keys() == ds.order("weighted", weights=weights, draws=100, seed=1).keys()
 
 
-def test_a_weight_that_is_no_number_is_told_with_its_sample(birds, tmp_path):
+def test_a_weight_that_is_not_a_number_is_reported_with_its_sample(birds, tmp_path):
     ds = tarn.open(birds)
-    with pytest.raises(tarn.FormatError, match="field txt of sample auk is no number"):
+    with pytest.raises(tarn.FormatError, match="field txt of sample auk is not a number"):
         ds.order("weighted", by="txt")
     with pytest.raises(KeyError):
         ds.order("weighted", by="nosuch")
     write_tar(tmp_path / "w.tar", [("a.w", b"1"), ("b.w", b"0x10")])
-    with pytest.raises(ValueError, match="field w of sample b is no number"):
+    with pytest.raises(ValueError, match="field w of sample b is not a number"):
         tarn.open(tmp_path / "w.tar").order("weighted", by="w")
 
 
@@ -514,7 +514,7 @@ def test_any_integer_is_a_seed(many, seed):
 
 @pytest.mark.parametrize("taken", [0, 1, 700, 1999, 2000])
 @pytest.mark.parametrize("order", ["none", "shuffle", "blocks", "chosen"])
-def test_a_state_goes_on_where_iteration_stood(many, taken, order):
+def test_a_state_resumes_where_iteration_stopped(many, taken, order):
     def make():
         ds = tarn.open(many, fields=["cls"])
         if order == "chosen":
@@ -559,7 +559,7 @@ def test_a_state_of_something_else_is_refused(many, birds):
 
 
 @pytest.mark.parametrize("order", ["chosen", "shuffle"])
-def test_an_iteration_goes_on_as_it_began(many, order):
+def test_an_iteration_continues_as_it_began(many, order):
     ds = tarn.open(many, fields=["cls"])
     ds = ds[::-1] if order == "chosen" else ds.shuffle(1)
     keys, state = ds.keys(), ds.state_dict()
@@ -598,7 +598,7 @@ def test_a_state_is_of_the_whole_epoch_however_often_it_was_resumed(many, order)
 
 
 @pytest.mark.parametrize("order", ["none", "chosen", "shuffle"])
-def test_what_is_made_of_a_resumed_dataset_goes_on_too(many, order):
+def test_datasets_derived_from_a_resumed_one_continue_too(many, order):
     ds = tarn.open(many, fields=["cls"])
     ds = {"none": ds, "chosen": ds[5:1800:3], "shuffle": ds.shuffle(4)}[order]
     it = iter(ds)
@@ -668,7 +668,7 @@ def test_batches_hold_what_samples_hold(many):
         assert offsets.dtype == np.uint64 and offsets[-1] == len(batch.data)
 
 
-def test_a_batch_is_used_again_only_when_nobody_looks(many):
+def test_a_batch_is_reused_only_when_it_is_unreferenced(many):
     ds = tarn.open(many, fields=["bin"])
     batch = ds.batch(range(64))
     again = ds.batch(range(64, 128), out=batch)

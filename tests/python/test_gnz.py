@@ -447,7 +447,7 @@ def test_update_adds_arrays_and_rows_in_place(folder):
     assert f.metadata == {"k": 2}
 
 
-def test_gnz_writer_writes_twice_and_tells_the_layout(folder):
+def test_gnz_writer_writes_twice_and_reports_the_layout(folder):
     writer = GnzWriter("w.gnz")
     writer.add_array("b", np.arange(5), dtype="f4")
     writer.init_streaming_array("a", (3, 2), np.int16)
@@ -593,7 +593,7 @@ def test_buffers_that_are_not_numpys_are_written(folder):
     assert tarn.gnz.open("plain.gnz")["m"].tolist() == [[0, 5], [7, 8]]
 
 
-def test_importing_brings_in_no_pyarrow():
+def test_importing_does_not_import_pyarrow():
     code = "import sys, tarn.gnz, tarn.iac; print('pyarrow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True,
                           text=True).stdout == "False\n"

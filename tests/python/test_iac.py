@@ -235,7 +235,7 @@ def test_capsules_are_used_once(pack):
     options = (2, "none", 0, True, True, True)
     slides = _tarn.iac_rows(["text:slide_id"], ())
     writer = _tarn.iac_write("again.iac", None, slides, capsule, options)
-    with pytest.raises(ValueError, match="used before"):
+    with pytest.raises(ValueError, match="already consumed"):
         _tarn.iac_write("again.iac", None, table, capsule, options)
     writer.abandon()
     del capsule
@@ -294,7 +294,7 @@ def failing_batches(table):
     raise RuntimeError("the producer broke")
 
 
-def test_what_is_no_table_or_breaks_is_refused(folder):
+def test_broken_and_invalid_tables_are_refused(folder):
     whole = pa.table({"name": ["a", "b"]})
     used = whole.to_reader()
     used.read_all()
@@ -347,7 +347,7 @@ def test_values_of_types_that_json_does_not_know(folder):
 # --- Writing ---------------------------------------------------------------------------------
 
 
-def test_an_index_with_a_column_of_ours_twice_is_refused(folder):
+def test_an_index_with_a_duplicate_layout_column_is_refused(folder):
     """It could be written, but not opened."""
     index = pa.table([pa.array([7]), pa.array([8]), pa.array(["a"])], ["offset", "offset", "name"])
     with pytest.raises(tarn.Error, match="two columns named offset"):
@@ -586,7 +586,7 @@ def test_text_pairs_by_id_and_row(folder):
     assert os.listdir() == ["p.iac"]
 
 
-def test_ids_that_nobody_has_are_key_errors(folder):
+def test_unknown_ids_are_key_errors(folder):
     tarn.iac.build_clinical_text_pair_pack("i.iac", [tarn.iac.PatientTextPairs("p1")])
     with tarn.iac.ClinicalTextPairReader("i.iac") as reader:
         assert reader.read_patient("p1").patient_id == "p1"
@@ -595,7 +595,7 @@ def test_ids_that_nobody_has_are_key_errors(folder):
                 reader.read_patient(patient)
 
 
-def test_parameters_of_codecs_that_are_not_known_are_passed_over(folder):
+def test_unknown_parameters_of_codecs_are_skipped(folder):
     codec = tarn.iac.get_codec("brotli")
     tarn.iac.VariableRecordPack.build_from_payloads(
         "c.iac", payload_type="x", slide_table={"slide_id": ["s"]}, index_table={"n": [1]},

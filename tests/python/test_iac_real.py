@@ -269,12 +269,12 @@ def test_headers_are_written_up_to_the_last_byte_of_their_room(real, tmp_path, h
     for free in (room - 60, room):
         assert build(free) == theirs.read_bytes()
     before = mine.read_bytes()
-    with pytest.raises(tarn.LimitError, match="there is room for 65520"):
+    with pytest.raises(tarn.LimitError, match="the limit is 65520"):
         build(room + 1)
     assert mine.read_bytes() == before and sorted(os.listdir(tmp_path)) == ["mine.iac", "theirs.iac"]
 
 
-def test_tables_of_several_batches_are_read_alike(real, tmp_path):
+def test_tables_of_several_batches_are_read_in_the_same_way(real, tmp_path):
     whole = pa.table({"name": [f"n{i}" for i in range(10)], "x": range(10)})
     index = pa.concat_tables([whole.slice(0, 3), whole.slice(3, 7)])
     payloads = [bytes([i]) * i for i in range(10)]
@@ -292,7 +292,7 @@ def test_tables_of_several_batches_are_read_alike(real, tmp_path):
 
 @settings(**SETTINGS)
 @given(objects=st.lists(st.binary(max_size=60), max_size=5), data=st.data())
-def test_records_behind_codecs_go_both_ways(real, tmp_path, objects, data):
+def test_records_with_codecs_round_trip(real, tmp_path, objects, data):
     codec = data.draw(st.sampled_from(["none", "brotli", "zstd"][:2 if real.version == "0.0.2" else 3]))
     index = pa.table({"n": pa.array(range(len(objects)), pa.int64())})
     mine, theirs = tmp_path / "mine.iac", tmp_path / "theirs.iac"
@@ -357,7 +357,7 @@ def test_columns_named_like_spans_do_not_hinder_other_reading(real, tmp_path, co
         assert [pack.read(i).tolist() for i in range(2)] == rows
         assert pack.read_matrix([1, 0]).tolist() == rows[::-1]
     reader = tarn.iac.open(path, check=True)
-    with pytest.raises(tarn.FormatError, match="theirs.iac: .*is not of integers, or has nulls"):
+    with pytest.raises(tarn.FormatError, match="theirs.iac: .*does not hold integers, or has nulls"):
         reader.read_payload(1)
 
 

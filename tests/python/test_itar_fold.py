@@ -205,7 +205,7 @@ def test_folds(tmp_path):
         iTarFold(DATA / "03_noncontiguous", frob=1)
 
 
-def test_a_member_twice_drops_its_sample(tmp_path):
+def test_a_duplicate_member_drops_its_sample(tmp_path):
     make_fold(tmp_path, [[("a.cls", b"1"), ("a.cls", b"2"), ("b.cls", b"3"), ("b.txt", b"4")]])
     fold = iTarFold(tmp_path, filter_extensions=["cls"])
     assert [iTarRetriever(fold.full_paths).hdrname(row) for row in fold.state.arr] == ["b"]
@@ -228,7 +228,7 @@ def test_bytes_of_rows(folder, mapped):
 
 
 @pytest.mark.parametrize("mapped", [False, True])
-def test_reads_past_the_end_are_told(tmp_path, mapped):
+def test_reads_past_the_end_are_reported(tmp_path, mapped):
     path = tmp_path / "x.tar"
     path.write_bytes(b"0123456789" * 1000)
     reader = iTarRetriever([path], mapped)
@@ -339,7 +339,7 @@ def test_samplers_take_any_integers_and_none_that_does_not_fit():
             make()
 
 
-def test_a_read_that_stops_early_goes_on(tmp_path, monkeypatch):
+def test_a_read_that_stops_early_continues(tmp_path, monkeypatch):
     def some(fd, size, offset, pread=os.pread):
         return pread(fd, min(size, 1000), offset)
 

@@ -112,7 +112,7 @@ def told(value):
     return str(sorted(value)) if isinstance(value, dict) else value
 
 
-def test_every_decoder_gives_what_the_references_gives(tmp_path):
+def test_every_decoder_gives_the_same_as_in_glzn(tmp_path):
     pytest.importorskip("PIL")
     items = vectors("08_encoders/manifest.json")["items"]
     members = [(f"s{number:02d}.x.{item['ext']}", (DATA / "08_encoders" / item["file"]).read_bytes())
@@ -168,7 +168,7 @@ def test_nobody_has_all(tmp_path):
         iTarDataset("d", tmp_path, "train")
 
 
-def test_an_extension_nobody_can_decode_counts_where_it_is_asked_for(tmp_path):
+def test_an_extension_without_a_decoder_counts_where_requested(tmp_path):
     make_fold(tmp_path / "d", [[("a.cls", b"1"), ("a.frob", b"x"), ("a.pkl", pickle.dumps([1]))]])
     assert iTarDataset("d", tmp_path, "train", ["cls"])[0] == (1,)
     for names in (["cls", "frob"], None):
@@ -195,7 +195,7 @@ def test_odd_extensions():
         assert list(ds)[:3] == wanted, name
 
 
-def test_samples_with_a_member_twice_are_left_out(tmp_path):
+def test_samples_with_a_duplicate_member_are_left_out(tmp_path):
     make_fold(tmp_path / "d", [[("a.cls", b"1"), ("a.txt", b"x"), ("a.cls", b"2"),
                                 ("b.cls", b"3"), ("b.txt", b"y"),
                                 ("c.cls", b"4"), ("c.cls", b"5")]])
@@ -250,7 +250,7 @@ def test_other_names_of_shards_and_index(tmp_path):
     assert list(again) == [(1,), (2,)]
 
 
-def test_a_shard_that_is_missing_is_told(tmp_path):
+def test_a_missing_shard_is_reported(tmp_path):
     shutil.copytree(DATA / "01_basic", tmp_path / "d")
     os.unlink(tmp_path / "d/train_0001.tar")
     with pytest.raises(ValueError):
@@ -454,7 +454,7 @@ def test_filter_stems(loc, tmp_path):
     assert stems(ds) == ["jay", "owl"]
 
 
-def test_stems_with_one_hash_are_told_apart(tmp_path):
+def test_stems_with_one_hash_are_distinguished(tmp_path):
     one, two, three = colliding_stems(3)
     make_fold(tmp_path / "d", [[(f"{one}.cls", b"1"), (f"{two}.cls", b"2"), ("x.cls", b"3")]])
     ds = iTarDataset("d", tmp_path, "train", ["_stem", "cls"])
@@ -515,7 +515,7 @@ def test_groups_that_are_refused(specs):
 
 
 @pytest.mark.parametrize("specs", [["{0}{1}.txt"], ["f{0}.txt"], ["{0}.txt", "{0}x.txt"]])
-def test_groups_of_fields_that_are_not_there(specs):
+def test_groups_of_missing_fields(specs):
     """The resulting fields depend on the random choice."""
     with pytest.raises(ValueError, match="does not have"):
         multidot().add_grouping(specs)[0]
@@ -605,7 +605,7 @@ def test_workers_of_a_dataloader_follow_the_epoch(how):
 
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.skipif(sanitized(), reason="torch is not run under AddressSanitizer")
-def test_a_stateful_dataloader_goes_on(workers):
+def test_a_stateful_dataloader_resumes(workers):
     torchdata = pytest.importorskip("torchdata.stateful_dataloader")
 
     def make():
@@ -714,7 +714,7 @@ def test_a_field_that_cannot_be_decoded_tells_its_sample(tmp_path):
     assert type(caught.value) is ValueError
 
 
-def test_names_that_are_no_utf8(tmp_path):
+def test_names_that_are_not_utf8(tmp_path):
     root = make_fold(tmp_path / "d", [[("aXb.cls", b"1"), ("c.cls", b"2")]], index=False)
     data = (root / "train_0.tar").read_bytes()
     header = data[:512].replace(b"aXb", b"a\xffb")
@@ -728,7 +728,7 @@ def test_names_that_are_no_utf8(tmp_path):
 
 
 @pytest.mark.parametrize("mapped", [False, True])
-def test_damage_is_told(tmp_path, mapped):
+def test_damage_is_reported(tmp_path, mapped):
     shutil.copytree(DATA / "01_basic", tmp_path / "d")
     ds = iTarDataset("d", tmp_path, "train", ["cls", "txt"], prefer_mmap=mapped)
     assert len(list(ds)) == 45

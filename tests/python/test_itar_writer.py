@@ -197,7 +197,7 @@ def test_names_with_several_dots(tmp_path):
     ({"shard_maxfiles": 0}, 3), ({"shard_maxsize": -1}, 3), ({"shard_maxfiles": 1.5}, 2),
     ({"shard_maxsize": float("inf"), "shard_maxfiles": float("inf")}, 1),
 ])
-def test_limits_that_are_no_limits(tmp_path, options, shards):
+def test_values_that_mean_no_limit(tmp_path, options, shards):
     with iTarFoldWriter(tmp_path, "train", **options) as w:
         for i in range(3):
             w.write(f"k{i}", {"cls": i})
@@ -232,7 +232,7 @@ def test_an_exception_leaves_nothing(tmp_path):
         assert os.listdir(tmp_path / "d") == []
 
 
-def test_a_key_twice_is_refused(tmp_path):
+def test_a_duplicate_key_is_refused(tmp_path):
     with iTarFoldWriter(tmp_path, "train") as w:
         w.write("a", {"cls": 1})
         with pytest.raises(FileExistsError):
@@ -296,7 +296,7 @@ with iTarDatasetWriter('my_dataset', '/data', folds=['train', 'val', 'test']) as
     assert got["sample1001"]["cls"] == 4
 
 
-def test_keys_may_come_again_if_samples_need_not_stand_together(tmp_path):
+def test_keys_may_repeat_if_samples_need_not_be_contiguous(tmp_path):
     def write(root, keys, **options):
         with iTarFoldWriter(root, "train", **options) as out:
             for key, fields in keys:

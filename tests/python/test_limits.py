@@ -39,7 +39,7 @@ def test_a_million_reads_keep_memory_flat(many, decode):
 
 
 @pytest.mark.skipif(sanitized(), reason="the sanitizer keeps freed memory")
-def test_what_is_made_and_dropped_leaves_nothing(many, birds, tmp_path):
+def test_dropped_objects_leave_nothing(many, birds, tmp_path):
     broken = write_tar(tmp_path / "a.tar", [("x.json", b"[")])
 
     def once():

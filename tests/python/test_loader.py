@@ -78,14 +78,14 @@ def test_a_failure_loses_no_sample(tmp_path, threads):
     had = next(batches)["__key__"]
     assert had == ["s00", "s02", "s03"] and [n for _, n, _ in loader.skipped()] == [1]
     for _ in range(2):                            # it fails again, and its state is before that
-        with pytest.raises(ValueError, match="which is the limit"):
+        with pytest.raises(ValueError, match="too many faulty samples"):
             next(batches)
     again = ds.loader(4, threads=threads, on_error="skip", epochs=1)
     again.load_state_dict(loader.state_dict())
     assert had + keys_of(again) == [f"s{i:02}" for i in range(12) if i not in (1, 5)]
 
 
-def test_a_broken_loop_goes_on_with_its_iterator(many):
+def test_a_broken_loop_continues_with_its_iterator(many):
     ds = tarn.open(many, fields=["cls"])
     batches = iter(ds.loader(100))
     first = [next(batches)["__key__"] for _ in range(3)]
@@ -95,7 +95,7 @@ def test_a_broken_loop_goes_on_with_its_iterator(many):
     assert sum(first, []) + keys_of(batches) == ds.keys()
 
 
-def test_values_that_are_no_arrays_are_lists(birds, tmp_path):
+def test_values_that_are_not_arrays_are_lists(birds, tmp_path):
     batch = first(tarn.open(birds).loader(4))
     assert batch["txt"] == ["An auk.", "A jay.", "A kiwi.", "An owl."]
     assert batch["json"][2] == {"name": "kiwi", "n": 2}
@@ -163,7 +163,7 @@ def test_the_seed_is_of_images_too(pictures):
     assert keys_of(shuffled.loader(4, seed=5)) == shuffled.keys()
 
 
-def test_images_without_resizing_are_alike_or_a_list(pictures):
+def test_images_without_resizing_have_one_shape_or_are_a_list(pictures):
     batch = first(tarn.open(pictures, fields=["png"]).loader(3))
     assert isinstance(batch["png"], list) and [image.shape for image in batch["png"]] == [
         (20, 30, 3), (21, 31, 3), (22, 32, 3)]
@@ -293,7 +293,7 @@ def test_a_batch_without_samples_has_the_form_of_the_others(many, kind, array_ty
                 assert {len(column) for column in batch.values()} == {int(rank < len(ds))}
 
 
-def test_a_batch_without_samples_skips_what_cannot_be_used(tmp_path):
+def test_a_batch_without_samples_skips_unusable_ones(tmp_path):
     path = write_tar(tmp_path / "a.tar", [(f"x{i}.cls", b"oops" if i == 0 else b"%d" % i) for i in range(3)])
     ds = tarn.open(path)
     [batch] = ds.shard(3, 4).loader(2, equal_batches=True, epochs=1, on_error="skip")
@@ -302,7 +302,7 @@ def test_a_batch_without_samples_skips_what_cannot_be_used(tmp_path):
         list(ds.shard(3, 4).loader(2, equal_batches=True, epochs=1))
 
 
-def test_what_cannot_be_decoded_is_raised_skipped_or_counted(tmp_path):
+def test_decoding_failures_are_raised_skipped_or_counted(tmp_path):
     path = write_tar(tmp_path / "a.tar", [(f"x{i}.cls", b"oops" if i in (3, 5) else b"%d" % i)
                                           for i in range(10)])
     ds = tarn.open(path)
@@ -320,7 +320,7 @@ def test_what_cannot_be_decoded_is_raised_skipped_or_counted(tmp_path):
         assert len(list(ds.loader(4, threads=threads, on_error="skip", max_errors=2))) == 3
 
 
-def test_wrong_use_is_told(many, pictures):
+def test_wrong_use_is_reported(many, pictures):
     ds = tarn.open(many)
     for wrong in (lambda: ds.loader(0), lambda: ds.loader(4, on_error="hide"),
                   lambda: tarn.open(pictures, images="pil").loader(4),
@@ -341,7 +341,7 @@ def test_wrong_use_is_told(many, pictures):
         next(loader)
 
 
-def test_a_state_that_was_damaged_is_refused_and_the_loader_goes_on(many):
+def test_a_damaged_state_is_refused_and_the_loader_continues(many):
     loader = tarn.open(many, fields=["cls"]).loader(100)
     batches = iter(loader)
     next(batches)
@@ -420,7 +420,7 @@ def test_a_loader_pickles_with_its_place(many):
     assert keys_of(again) == keys_of(batches)
 
 
-def test_a_forked_child_goes_on(many):
+def test_a_forked_child_continues(many):
     # In a child, a thread could have left the sanitizer's allocator locked.
     loader = tarn.open(many, fields=["cls"]).loader(50, threads=0 if sanitized() else 2)
     batches = iter(loader)
@@ -433,7 +433,7 @@ def test_a_forked_child_goes_on(many):
     assert len(keys_of(batches)) == 1950
 
 
-def test_two_threads_are_told_apart(many):
+def test_two_threads_are_distinguished(many):
     batches = iter(tarn.open(many).loader(10, threads=1, epochs=1))
     told, got = [], []
 

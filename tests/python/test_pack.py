@@ -212,7 +212,7 @@ def test_wrong_arguments_are_usage_errors(pets, tmp_path, options):
     assert not (tmp_path / "a").exists() or not list((tmp_path / "a").iterdir())
 
 
-def test_what_does_not_fit_the_target_is_refused(pets, tmp_path):
+def test_input_that_does_not_fit_the_target_is_refused(pets, tmp_path):
     for target, options in (("x.tar", {"fold": "a"}), ("x.tar", {"max_count": 3}),
                             ("x.iac", {"shuffle": 3}), ("x.iac", {"max_count": 3}),
                             ("x.gnz", {}), ("", {}), ("x.iac", {"codec": "lzma"})):

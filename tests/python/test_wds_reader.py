@@ -198,7 +198,7 @@ def test_lists_of_urls(folder, monkeypatch):
             dataset(wds, urls)
 
 
-def test_shards_are_shuffled_anew_each_epoch(urls):
+def test_shards_are_shuffled_again_each_epoch(urls):
     orders = [keys(dataset(m, urls, shardshuffle=100, seed=7)) for m in BOTH]
     assert orders[0] == orders[1]
     ds = dataset(wds, urls, shardshuffle=100, seed=7)
@@ -319,7 +319,7 @@ def test_handlers_go_on_or_stop(folder, tmp_path):
 
 
 @pytest.mark.parametrize("more", [{}, {"select_files": bool}], ids=["plain", "select_files"])
-def test_folders_are_no_shards(tmp_path, more):
+def test_folders_are_not_shards(tmp_path, more):
     (tmp_path / "x.tar").mkdir()
     for module in (real, wds):
         with pytest.raises(IsADirectoryError) as told:
@@ -348,7 +348,7 @@ def test_damage_that_they_pass_over_is_an_error(folder, tmp_path):
         list(dataset(wds, [str(path)]))
 
 
-def test_a_field_twice(tmp_path):
+def test_a_duplicate_field(tmp_path):
     path = str(tmp_path / "x.tar")
     with tarfile.open(path, "w") as tar:
         for name, data in (("a.txt", b"1"), ("a.TXT", b"2"), ("a.cls", b"3"), ("b.txt", b"4")):
@@ -364,7 +364,7 @@ def test_a_field_twice(tmp_path):
         assert isinstance(seen[0], ValueError)
 
 
-def test_what_is_passed_over_is_told_when_asked(tmp_path):
+def test_skipped_members_are_reported_on_request(tmp_path):
     path = str(tmp_path / "x.tar")
     with tarfile.open(path, "w") as tar:
         for name in ("README", "a.txt"):
@@ -404,7 +404,7 @@ def test_null_in_json_is_none(tmp_path):
     assert [s["json"] for s in dataset(wds, path).decode()] == [None]
 
 
-def test_metadata_that_is_no_text_stays_bytes():
+def test_metadata_that_is_not_text_stays_bytes():
     sample = {"__key__": b"k", "__text__": "é".encode(), "__raw__": b"\xff\x00", "__n__": 5}
     ours = wds.Decoder([])(dict(sample))
     assert ours == real.Decoder([])(dict(sample))

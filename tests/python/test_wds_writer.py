@@ -422,7 +422,7 @@ def test_numbers_that_numpy_alone_writes(name):
 
 
 @pytest.mark.parametrize("module", [real, wds])
-def test_an_empty_name_is_no_file(module):
+def test_an_empty_name_is_not_a_file(module):
     with pytest.raises(FileNotFoundError):
         module.TarWriter("")
 
@@ -439,7 +439,7 @@ def test_gzip_is_packed_as_theirs(tmp_path):
     assert packed[0] == packed[1]
 
 
-def test_a_shard_that_was_finished_is_told_until_the_next(tmp_path):
+def test_a_finished_shard_is_reported_until_the_next(tmp_path):
     def told(sink):
         return sink.count, sink.size, sink.shard, sink.total, os.path.basename(sink.fname)
     seen = []

@@ -91,7 +91,7 @@ def test_compressed_fields():
     assert bytes(_tarn.decode("bin.zst", got["bin.zst"])) == b"y" * 100
 
 
-def test_a_path_stands_for_its_file(tmp_path):
+def test_a_path_means_its_file(tmp_path):
     (tmp_path / "x.jpg").write_bytes(b"jpeg" * 100000)
     assert written({"jpg": tmp_path / "x.jpg"}) == {"jpg": b"jpeg" * 100000}
     with pytest.raises(FileNotFoundError):
@@ -117,7 +117,7 @@ def test_encoders_of_the_callers_come_first():
     ({"_x": b""}, ValueError), ({"A": b"", "a": b""}, ValueError), ({5: b""}, TypeError),
     ({"jpg": np.zeros((2, 2), "c8")}, ValueError), ({"a\0b": b""}, ValueError),
 ])
-def test_what_cannot_be_written_is_refused_and_leaves_no_trace(sample, kind):
+def test_values_that_cannot_be_written_are_refused_without_a_trace(sample, kind):
     file = io.BytesIO()
     with tarn.TarWriter(file) as out:
         out.write({"__key__": "before", "txt": "1"})
@@ -376,7 +376,7 @@ def test_samples_of_a_dataset_are_written_again(tmp_path):
             tmp_path / "a_0000.tar").read_bytes()
 
 
-def test_progress_is_told(tmp_path, monkeypatch):
+def test_progress_is_reported(tmp_path, monkeypatch):
     told = []
     with tarn.TarWriter(tmp_path / "x.tar", progress=lambda *n: told.append(n), sync=False) as out:
         deadline = 400
@@ -421,7 +421,7 @@ def test_options_that_are_wrong_are_named(tmp_path, wrong):
 
 @pytest.mark.parametrize("field, value", [("json", object()), ("txt", 5), ("cls", None), ("txt", None),
                                           ("npy", np.array([object()])), ("mine", 5)], ids=repr)
-def test_a_value_that_cannot_be_written_is_told_with_its_sample(field, value):
+def test_a_value_that_cannot_be_written_is_reported_with_its_sample(field, value):
     good = {"__key__": "good", "txt": "x"}
     with tarn.TarWriter(io.BytesIO(), encoders={"mine": lambda value: 1 // 0}) as out:
         for write in (out.write, lambda sample: out.write_many([good, sample])):
@@ -533,7 +533,7 @@ def test_a_child_leaves_the_files_of_its_parent_alone(tmp_path, end):
     assert (tmp_path / "x.bin").read_bytes() == b"x" * 2000000
 
 
-def test_targets_that_are_none_are_told_at_once():
+def test_invalid_targets_are_reported_at_once():
     for wrong in (lambda: tarn.TarWriter(""), lambda: tarn.TarWriter(None), lambda: tarn.TarWriter(5),
                   lambda: tarn.ShardWriter(""), lambda: tarn.DatasetWriter(""), lambda: tarn.DatasetWriter("x", 5),
                   lambda: tarn.ShardWriter("x-%d.tar", on_shard=5)):
@@ -542,8 +542,8 @@ def test_targets_that_are_none_are_told_at_once():
 
 
 @pytest.mark.parametrize("sample", [None, 5, [], "a"], ids=repr)
-def test_what_is_no_dict_is_no_sample(sample):
-    with tarn.TarWriter(io.BytesIO()) as out, pytest.raises(TypeError, match="a sample is a dict"):
+def test_a_value_that_is_not_a_dict_is_not_a_sample(sample):
+    with tarn.TarWriter(io.BytesIO()) as out, pytest.raises(TypeError, match="a sample must be a dict"):
         out.write(sample)
 
 

@@ -1,6 +1,6 @@
-/* What the interop tests drive: values to encode and fields to decode, in a stream of
- * records on standard input, and what the library makes of them on standard output.
- * tests/interop/test_codec.py has the other half. Numbers are little-endian.
+/* Driven by the interop tests: values to encode and fields to decode, in a stream of
+ * records on standard input, and the library's results on standard output.
+ * tests/interop/test_codec.py is the other side. Numbers are little-endian.
  *
  *   E  name  options (8 x i32)  value      ->  status  bytes (or the error's text)
  *   D  name  channels max_size max_pixels (u64)  bytes  ->  status  value (or the text)
@@ -19,7 +19,8 @@
 #include "codec/codec.h"
 #include "records.h"
 
-/* NUL-terminated; an allocation of just the right size, so that sanitizers see more. */
+/* NUL-terminated; an allocation of exactly the right size, so that sanitizers see more.
+ */
 static char *get_bytes(size_t *out_len, bool terminate)
 {
     size_t len = get_u64();
@@ -80,7 +81,7 @@ static void encode(const char *field, const tarn_value *value,
 {
     tarn_bytes out = TARN_BYTES_INIT;
     tarn_error err;
-    /* Something stands before, to see that it stays. */
+    /* Leading bytes, to check that they stay unchanged. */
     if (tarn__bytes_add(&out, "before", 6, &err) != TARN_OK) exit(3);
     tarn_status status = tarn_encode(field, value, options, &out, &err);
     if (out.size < 6 || memcmp(out.data, "before", 6) != 0) exit(5);

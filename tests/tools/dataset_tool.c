@@ -1,7 +1,7 @@
-/* What the interop tests and the benchmark drive: one command on each line of standard
- * input, words separated by tabs, and one line back: "ok" with words behind it, or
- * "!status message". Datasets have numbers, bytes are in hexadecimal, "-" is an empty
- * list; lists are separated by commas.
+/* Driven by the interop tests and the benchmark: one command on each line of standard
+ * input, words separated by tabs, and one line back: "ok" followed by words, or "!status
+ * message". Datasets have numbers, bytes are in hexadecimal, "-" is an empty list; lists
+ * are separated by commas.
  *
  *   open N PATH FIELDS FLAGS    (by_hash, drop_ambiguous, read, stored, check, records,
  *                                key=COLUMN)
@@ -292,7 +292,7 @@ static tarn_status do_at(void)
     return status;
 }
 
-/* Where a turn of a source is. */
+/* Position of a turn of a source. */
 static uint64_t position_in_mix(const tarn__source *source)
 {
     uint64_t counts[MAX_SETS], total = 0;

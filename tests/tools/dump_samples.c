@@ -1,5 +1,5 @@
-/* Prints what the stream reader gives, for test programs in other languages: a line for
- * each sample, field, notice, and for the end. Texts and bytes are in hex. */
+/* Prints the output of the stream reader, for test programs in other languages: a line
+ * for each sample, field, notice, and for the end. Texts and bytes are in hexadecimal. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

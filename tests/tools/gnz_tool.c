@@ -1,14 +1,14 @@
-/* What the interop tests drive: one command on each line of standard input, words
- * separated by tabs, and one line back for each: "ok", maybe with a number, or "!status
- * message". Names and metadata are in hexadecimal; values are given as FILE OFFSET DTYPE
- * SHAPE STRIDES, lists as 3,4 and "-" for an empty one.
+/* Driven by the interop tests: one command on each line of standard input, words
+ * separated by tabs, and one line back for each: "ok", possibly with a number, or
+ * "!status message". Names and metadata are in hexadecimal; values are given as FILE
+ * OFFSET DTYPE SHAPE STRIDES, lists as 3,4 and "-" for an empty one.
  *
  *   cast FROM TO IN OUT
  *   new PATH OVERWRITE CHECKSUMS PAGES        update PATH CHECKSUMS
  *   meta JSON    add NAME VALUES DTYPE|-      reserve NAME DTYPE SHAPE RESERVED
  *   begin        fill NUMBER START VALUES     append NUMBER VALUES
  *   find NAME    finish                       abandon
- *   read PATH FOLDER      writes what is found to FOLDER/NUMBER and FOLDER/list */
+ *   read PATH FOLDER      writes the arrays to FOLDER/NUMBER and FOLDER/list */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,7 +128,7 @@ static tarn_status open_writer(char **w, bool update, tarn_error *err)
     o.update = update;
     o.checksums = w[update ? 2 : 3][0] == '1';
     if (update) return tarn_gnz_writer_open(w[1], &o, &writer, err);
-    o.no_sync = true; /* hundreds of files; what the disk does is for other tests */
+    o.no_sync = true; /* hundreds of files; other tests cover the disk */
     o.overwrite = w[2][0] == '1';
     o.header_pages = (unsigned)strtoul(w[4], NULL, 10);
     return tarn_gnz_writer_open(w[1], &o, &writer, err);

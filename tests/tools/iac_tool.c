@@ -1,4 +1,4 @@
-/* Drives packs for the interop tests.
+/* Reads and writes IAC files for the interop tests.
  *   copy IN OUT [VERSION]      both tables out through Arrow streams and in again
  *   segment IN OUT             the same with the data segment as one piece
  *   read IN [ROW...]           payloads as hexadecimal lines: all, or a batch of rows

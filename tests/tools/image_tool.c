@@ -1,5 +1,6 @@
-/* What tests/interop/test_image.py drives: requests in a stream of records on standard
- * input, answers on standard output. Numbers are little-endian; u64 unless said.
+/* Driven by tests/interop/test_image.py: requests in a stream of records on standard
+ * input, answers on standard output. Numbers are little-endian; u64 unless stated
+ * otherwise.
  *
  *   P  bytes                                     ->  format width height channels
  *   D  channels least_width least_height bytes   ->  width height channels bytes
@@ -32,7 +33,7 @@ static double get_f64(void)
     return v;
 }
 
-/* Of just the right size, so that sanitizers see more. */
+/* Of exactly the right size, so that sanitizers see more. */
 static void *get_bytes(size_t *out_len)
 {
     *out_len = get_u64();
@@ -42,7 +43,7 @@ static void *get_bytes(size_t *out_len)
     return data;
 }
 
-/* Whether there is more to say than the failure. */
+/* Whether more follows than the failure. */
 static bool put_status(tarn_status status)
 {
     putchar((int)status);

@@ -1,6 +1,7 @@
-/* What the interop tests drive: texts in, each ended by a NUL, and what the library makes
- * of them out, each ended by a NUL. A text that is refused comes back as "!status offset
- * message". With "doubles", eight bytes in are one double, and its text comes out.
+/* Driven by the interop tests: texts on standard input, each ended by a NUL, and the
+ * library's results on standard output, each ended by a NUL. A text that is refused comes
+ * back as "!status offset message". With "doubles", each eight bytes of input are one
+ * double, and the output is its text.
  *
  *   json_tool write|sort|last|utf8|sort-utf8 INDENT      (INDENT -1: on one line)
  *   json_tool doubles */

@@ -1,6 +1,6 @@
-/* The judge of PNGs: what libpng makes of images, as RGBA of 8 bits. Standard input has
- * each image as its size in 8 bytes and its bytes; for each comes a byte, 1 if libpng
- * took it, and then width and height in 4 bytes each and the pixels. */
+/* The judge of PNGs: decodes images with libpng, as RGBA of 8 bits. Each image on
+ * standard input is its size in 8 bytes and its bytes. The answer is a byte, 1 if libpng
+ * accepted the image, and then width and height in 4 bytes each and the pixels. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

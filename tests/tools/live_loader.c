@@ -1,8 +1,8 @@
 /* A process with a live loader, for tests/faults/test_processes.py.
  *
  *   live_loader make FOLDER         the data
- *   live_loader fork FOLDER COUNT   forks at any moment; parent and child go on loading
- *   live_loader exit FOLDER SEED    ends with the loader alive, threads at work
+ *   live_loader fork FOLDER COUNT   forks at any moment; parent and child continue
+ * loading live_loader exit FOLDER SEED    exits while the loader's threads are working
  *   live_loader wait FOLDER         prints a line and loads until SIGINT, then exits 130
  *
  * Every sample is checked. A process that hangs is ended by an alarm (SIGALRM). */
@@ -59,7 +59,7 @@ static int take(tarn_loader *loader, unsigned batches)
     return 0;
 }
 
-/* A child either closes everything or just ends; both must do. */
+/* A child either closes everything or just exits; both must work. */
 static int in_child(tarn_loader *loader, unsigned turn)
 {
     alarm(WATCHDOG);
@@ -95,7 +95,7 @@ static int fork_often(const char *folder, unsigned count)
 
 static int exit_alive(const char *folder, unsigned seed)
 {
-    static tarn_loader *loader; /* not lost, only not closed */
+    static tarn_loader *loader; /* not leaked, only not closed */
     loader = start(folder, 1 + seed % 8);
     alarm(WATCHDOG);
     if (take(loader, seed % 7)) return 1;

@@ -1,5 +1,5 @@
-/* What the interop tests drive: on each line of standard input an order, as NAME=VALUE
- * words, and on a line of standard output "length: samples...", or "!status message".
+/* Driven by the interop tests: each line of standard input is an order, as NAME=VALUE
+ * words, and each line of standard output is "length: samples..." or "!status message".
  *
  *   count kind seed epoch rank world ranks batch equal draws block window chunk pool
  * rounds outer mix: numbers, but kind by name and seed with a sign; buckets weights

@@ -1,5 +1,5 @@
-/* What the interop tests drive: a request on each line of standard input, its numbers on
- * a line of standard output. Seeds are words of 32 bits, least significant first.
+/* Driven by the interop tests: each line of standard input is a request, each line of
+ * standard output its numbers. Seeds are words of 32 bits, least significant first.
  *
  *   bits WORDS word... COUNT k...      Random(seed): getrandbits(k) for each k
  *   seedseq WORDS word... COUNT        SeedSequence(seed).generate_state(COUNT, uint64)

@@ -1,5 +1,5 @@
 /* Records on standard input and output, for the tools that Python drives: numbers of 8
- * bytes, little-endian, and bytes behind their length. */
+ * bytes, little-endian, and bytes after their length. */
 #ifndef TARN_TESTS_RECORDS_H
 #define TARN_TESTS_RECORDS_H
 
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Ends the program if there is no more. */
+/* Exits the program at the end of the input. */
 static inline void get(void *out, size_t len)
 {
     if (len && fread(out, 1, len, stdin) != len) exit(3);

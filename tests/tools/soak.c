@@ -2,11 +2,12 @@
  *
  *   soak FOLDER MINUTES
  *
- * Epochs of a mix of a fold, an array file and a pack, and of the fold's payloads beside
- * it, by threads. One read in a thousand fails, some are short or interrupted, and some
- * samples are bad: each failed one must be skipped with its reason, each other come once
- * an epoch with the right bytes. Memory and descriptors are looked at every few seconds;
- * the last line is the verdict, the exit status 0 if it is good. */
+ * Several threads load epochs of a mix of a fold, an array file and an IAC file, and at
+ * the same time the fold's payloads. One read in a thousand fails, some are short or
+ * interrupted, and some samples are bad. Each failed sample must be skipped with its
+ * reason, each other must come once per epoch with the right bytes. Memory and
+ * descriptors are checked every few seconds. The last line is the result, and the exit
+ * status is 0 if it is good. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdatomic.h>
@@ -47,10 +48,10 @@ ssize_t pread64(int fd, void *buf, size_t len, off64_t at)
     return syscall(SYS_pread64, fd, buf, len, at);
 }
 
-/* --- What the process takes --------------------------------------------------------- */
+/* --- Resources of the process ------------------------------------------------------- */
 
 typedef struct spot {
-    double minutes, memory; /* MiB that only this process has */
+    double minutes, memory; /* MiB private to this process */
     unsigned descriptors;
 } spot;
 
@@ -95,8 +96,8 @@ static void look(double minutes)
     told = minutes + 1;
 }
 
-/* MiB a minute by least squares, over the second half and not before the second minute:
- * what is before that is warming up. */
+/* MiB per minute by least squares, over the second half and not before the second minute:
+ * the time before that is warm-up. */
 static double slope(void)
 {
     double n = 0, x = 0, y = 0, xx = 0, xy = 0;
@@ -121,7 +122,7 @@ static int fail(const char *what)
     return 1;
 }
 
-/* Told of each skipped sample: bad data where it was put, or a read that failed. */
+/* Called for each skipped sample: bad data that was put there, or a read that failed. */
 static void on_skip(void *context, const tarn_error *why)
 {
     (void)context;

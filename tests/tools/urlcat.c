@@ -1,7 +1,7 @@
-/* What the interop tests use to reach sources, sinks and lists from outside:
+/* Gives the interop tests access to sources, sinks and lists:
  *   urlcat read [OPTION=VALUE...] URL      to standard output
  *   urlcat write [OPTION=VALUE...] URL     from standard input
- *   urlcat abandon [OPTION=VALUE...] URL   the same, given up in the end
+ *   urlcat abandon [OPTION=VALUE...] URL   the same, abandoned at the end
  *   urlcat expand LIST...                  one URL per line, a NUL after each list, or
  *                                          a 1, the status and a NUL
  * Exits 1 with "status: text" on standard error; with peak=1 its peak memory comes last.
@@ -23,7 +23,7 @@ static int fail(const tarn_error *err)
     return 1;
 }
 
-/* OPTION=VALUE, if that is what the argument is. */
+/* OPTION=VALUE, if the argument has that form. */
 static int option(const char *arg, const char *name, unsigned long long *out)
 {
     size_t n = strlen(name);

@@ -2,12 +2,11 @@
  *
  *   write_samples tar URL | shards PATTERN | fold DIR FOLD   [name=value ...]
  *
- * Standard input is a row of samples: a count of fields, the key, then name and data of
- * each field; numbers are 32-bit little-endian, and text has its length in front. A count
- * of 0xffffffff abandons the writer, one of 0xfffffffe suspends it. With "skip", samples
- * that a fold has already are passed over; with "stop", the first error suspends the
- * writer, with "drop" it abandons it (exit status 3). Prints what was written, or the
- * error. */
+ * Standard input is a sequence of samples: the number of fields, the key, then name and
+ * data of each field. Numbers are 32-bit little-endian, and text follows its length. A
+ * count of 0xffffffff abandons the writer, 0xfffffffe suspends it. With "skip", samples
+ * that a fold already has are skipped; with "stop", the first error suspends the writer,
+ * with "drop" it abandons it (exit status 3). Prints what was written, or the error. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,4 @@
-/* Questions about datasets and orders in one line each: what tests ask again and again.
- */
+/* Calls on datasets and orders in one line each, which many tests need. */
 #ifndef TARN_TESTS_ASKING_H
 #define TARN_TESTS_ASKING_H
 
@@ -20,7 +19,7 @@ static inline uint64_t row_of(tarn_dataset *d, uint64_t sample)
     return status == TARN_OK ? place.row : TARN_NO_SAMPLE;
 }
 
-/* Where a sample of a mix comes from. */
+/* The source of a sample of a mix. */
 static inline tarn_status mix_at(tarn_dataset *d, uint64_t sample, tarn_place *out,
                                  tarn_error *why)
 {
@@ -50,7 +49,7 @@ static inline tarn_status keep_mask(tarn_dataset *d, const bool *mask, tarn_data
     return tarn_dataset_filter(d, &c, out, why);
 }
 
-/* By the condition's names. */
+/* By names. */
 static inline tarn_status keep_names(tarn_dataset *d, tarn_condition_kind kind,
                                      const char *const *names, size_t count, bool *found,
                                      tarn_dataset **out, tarn_error *why)
@@ -76,7 +75,7 @@ static inline tarn_status keep_having(tarn_dataset *d, const char *const *fields
     return keep_names(d, TARN_CONDITION_HAVING, fields, count, NULL, out, why);
 }
 
-/* By the condition's name and range. */
+/* By name and range. */
 static inline tarn_status keep_name(tarn_dataset *d, tarn_condition_kind kind,
                                     const char *name, double min, double max,
                                     tarn_dataset **out, tarn_error *why)

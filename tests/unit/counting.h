@@ -1,8 +1,8 @@
-/* The allocator, seen from a test: how often and how much memory was asked for, by the
- * library and the libraries under it, how much is held, and a chosen request that fails.
- * malloc and its relatives are this program's own; under AddressSanitizer they stand in
- * front of its. ThreadSanitizer's cannot be replaced: there requests are only counted.
- * Include it in the one file of a test program. */
+/* The allocator, seen from a test: how often and how much memory was requested by the
+ * library and the libraries it uses, how much is in use, and a chosen request that fails.
+ * malloc and its relatives are defined in this program; under AddressSanitizer they wrap
+ * the sanitizer's. ThreadSanitizer's cannot be replaced: there requests are only counted.
+ * Include it in only one file of a test program. */
 #ifndef TARN_TESTS_COUNTING_H
 #define TARN_TESTS_COUNTING_H
 
@@ -34,7 +34,7 @@ typedef struct counted {
 
 static atomic_size_t counted_calls, counted_bytes;
 
-/* What was asked for since the last call. */
+/* Requests since the last call. */
 __attribute__((unused)) static counted count_memory(void)
 {
     counted out = {atomic_exchange(&counted_calls, 0),
@@ -80,12 +80,12 @@ void *BENEATH(realloc)(void *p, size_t size);
 void *BENEATH(memalign)(size_t alignment, size_t size);
 void BENEATH(free)(void *p);
 
-static atomic_size_t held_bytes; /* by all of the program; not under a sanitizer */
-static atomic_long fails_at; /* how many requests go well before one fails; < 0: all */
-static atomic_bool fails_on; /* and all behind it */
+static atomic_size_t held_bytes; /* in use by the whole program; not under a sanitizer */
+static atomic_long fails_at; /* how many requests succeed before one fails; < 0: all */
+static atomic_bool fails_on; /* and all after it */
 static atomic_size_t failures;
 
-/* The request behind the next n fails, and with forever all behind that. */
+/* The request after the next n fails, and with forever all after that. */
 __attribute__((unused)) static void memory_fails_at(long n, bool forever)
 {
     atomic_store(&failures, 0);
@@ -93,7 +93,7 @@ __attribute__((unused)) static void memory_fails_at(long n, bool forever)
     atomic_store(&fails_at, n + 1);
 }
 
-/* From now on there is memory; how many requests failed. */
+/* From now on requests succeed; returns how many failed. */
 __attribute__((unused)) static size_t memory_is_back(void)
 {
     atomic_store(&fails_at, 0);
@@ -143,7 +143,7 @@ static bool refused(size_t size, const void *caller)
     left = atomic_fetch_sub(&fails_at, 1);
     if (left > 1 || left == 0) return false;
     if (left < 1 && !atomic_load(&fails_on)) return false;
-    /* Behind the one that failed the number must not come back to 0. */
+    /* After the failure the number must not return to 0. */
     if (left == 1) atomic_store(&fails_at, -1);
     atomic_fetch_add(&failures, 1);
     errno = ENOMEM;
@@ -209,7 +209,7 @@ void free(void *p)
     BENEATH(free)(p);
 }
 #else
-/* The sanitizer's own would go past malloc. */
+/* The sanitizer's own would bypass malloc. */
 char *strndup(const char *text, size_t most)
 {
     size_t len = strnlen(text, most);

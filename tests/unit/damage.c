@@ -1,5 +1,5 @@
-/* The damage sweep's tools: sound folds to be damaged, ways to damage files, and readers
- * that compare all there is with what the sound file gives. */
+/* The tools of the damage sweeps: intact folds, ways to damage files, and readers that
+ * compare everything with the content of the intact file. */
 #include "damage.h"
 
 #include <fcntl.h>
@@ -8,9 +8,9 @@
 
 static tarn_error err;
 
-/* --- Making sound folds ----------------------------------------------------------- */
+/* --- Making intact folds ------------------------------------------------------------ */
 
-/* Key and field are what the base rule makes of a name with one dot. */
+/* Key and field by the base rule for a name with one dot. */
 static void note_member(golden *g, unsigned shard, const char *name, uint64_t start,
                         uint64_t offset, uint64_t size)
 {
@@ -69,8 +69,8 @@ static void add_pax_size(golden *g, tarball *t, const char *name)
     tarball_payload(t, payload, sizeof payload);
 }
 
-/* An archive as a payload, with a member that looks like the fold's first one and lies
- * one flipped bit of an offset away from it. */
+/* An archive as a payload, with a member that looks like the fold's first one and is one
+ * flipped bit of an offset away from it. */
 static void add_nest(golden *g, tarball *t, const char *name, bool with_end)
 {
     tarball nest = {0};
@@ -130,7 +130,7 @@ static void finish(golden *g, const char *name, tarball *shard)
     tarball_reset(&other);
 }
 
-/* Contiguous, with all the ways in which a member can say its name and size. */
+/* Contiguous, with every way to store a member's name and size. */
 void make_birds(golden *g)
 {
     tarball t = {0};
@@ -154,7 +154,7 @@ void make_birds(golden *g)
     assert_memory_equal(g->bytes[SHARD] + 4096, "kiwi.txt", 9);
 }
 
-/* Samples whose members do not stand together. */
+/* Samples whose members are not contiguous. */
 void make_mixed(golden *g)
 {
     tarball t = {0};
@@ -170,7 +170,7 @@ void make_mixed(golden *g)
     finish(g, "mixed", &t);
 }
 
-/* Members with one key and field: they differ in nothing an index row says but place. */
+/* Members with one key and field: their index rows differ only in the offset. */
 void make_doubles(golden *g)
 {
     tarball t = {0};
@@ -181,7 +181,7 @@ void make_doubles(golden *g)
     finish(g, "doubles", &t);
 }
 
-/* The nested archive's end runs into the end of the shard. */
+/* The end of the nested archive coincides with the end of the shard. */
 void make_nest_last(golden *g)
 {
     tarball t = {0};
@@ -192,7 +192,7 @@ void make_nest_last(golden *g)
     finish(g, "nest_last", &t);
 }
 
-/* The nested archive has no end: its members lead on to those of the shard. */
+/* The nested archive has no end: its members are followed by those of the shard. */
 void make_nest_open(golden *g)
 {
     tarball t = {0};
@@ -349,7 +349,7 @@ static bool is_payload(const golden *g, const member *m, const tarn_view *v)
            memcmp(v->data, g->bytes[m->shard] + m->offset + 512, v->size) == 0;
 }
 
-/* The bytes of rows from to to - 1 are those of their members, or an error. */
+/* The bytes of rows from to to - 1 are those of their members, or reading fails. */
 const char *check_bytes(const golden *g, tarn__fold *fold, size_t from, size_t to)
 {
     bool good = true;
@@ -362,7 +362,7 @@ const char *check_bytes(const golden *g, tarn__fold *fold, size_t from, size_t t
     return good ? NULL : "a row gives bytes that are not its member's";
 }
 
-/* So are the names. */
+/* The same for the names. */
 static const char *check_names(const golden *g, tarn__fold *fold)
 {
     bool good = true;
@@ -472,7 +472,7 @@ tarn__fold *open_fold(const golden *g, bool check, tarn_io io)
     return NULL;
 }
 
-/* The whole fold, opened anew. */
+/* The whole fold, opened again. */
 const char *check_fold(const golden *g, bool check)
 {
     tarn__fold *fold = open_fold(g, check, TARN_IO_AUTO);
@@ -482,7 +482,7 @@ const char *check_fold(const golden *g, bool check)
     return why;
 }
 
-/* --- Where a byte lies ------------------------------------------------------------- */
+/* --- Kind of a byte ----------------------------------------------------------------- */
 
 bool is_header(const golden *g, uint64_t at)
 {

@@ -1,6 +1,6 @@
-/* What the tests of damage share: sound folds, ways to damage a file, and sweeps that
- * count what came out. A sweep takes every case there is if TARN_DAMAGE is "full", and an
- * evenly spread sample of them otherwise. */
+/* Shared by the tests of damage: intact folds, ways to damage a file, and sweeps that
+ * count the results. A sweep runs every case if TARN_DAMAGE is "full", and an evenly
+ * spread sample of them otherwise. */
 #ifndef TARN_TESTS_DAMAGE_H
 #define TARN_TESTS_DAMAGE_H
 
@@ -8,7 +8,7 @@
 
 #include "itar/fold.h"
 
-/* Two keys with one XXH64. */
+/* Two keys with the same XXH64. */
 #define REST     "________________________"
 #define TWIN_ONE "twin_one" REST "twin_one" REST
 #define TWIN_TWO "ezbdywnd" REST "rQ#FS-y!" REST
@@ -25,30 +25,30 @@ typedef struct member {
     unsigned sample;
 } member;
 
-/* A sound fold, on disk and as it should be. */
+/* An intact fold, on disk and in memory. */
 typedef struct golden {
     char folder[256], path[300];
     char file[4][300]; /* shard 0, shard 1, index, sums */
-    int fd[4];         /* to damage them */
+    int fd[4];         /* opened for damaging */
     unsigned char *bytes[4];
     size_t size[4];
     member members[MAX_MEMBERS];
     size_t count;
     unsigned samples;
-    bool folders_unsure; /* the damage may lie in the folder of a long name */
+    bool folders_unsure; /* the damage may be in the folder of a long name */
 } golden;
 
 enum { SHARD, OTHER, INDEX, SUMS };
 
-/* Contiguous, with all the ways in which a member can say its name and size. */
+/* Contiguous, with every way to store a member's name and size. */
 void make_birds(golden *g);
-/* Samples whose members do not stand together. */
+/* Samples whose members are not contiguous. */
 void make_mixed(golden *g);
-/* Members with one key and field: they differ in nothing an index row says but place. */
+/* Members with one key and field: their index rows differ only in the offset. */
 void make_doubles(golden *g);
-/* An archive in the archive, whose end runs into the end of the shard. */
+/* An archive in the archive, whose end coincides with the end of the shard. */
 void make_nest_last(golden *g);
-/* One without an end: its members lead on to those of the shard. */
+/* One without an end: its members are followed by those of the shard. */
 void make_nest_open(golden *g);
 
 /* Writes shards, index and sums of a fold, and keeps them in memory. */
@@ -60,21 +60,21 @@ void golden_drop(golden *g);
 
 typedef struct sweep {
     size_t cases, broken;
-    size_t seen;    /* cases there are, those that are left out included */
-    char what[128]; /* the damage at hand */
+    size_t seen;    /* all cases, including those that are left out */
+    char what[128]; /* the current damage */
     char shown[SHOWN][256];
 } sweep;
 
-/* Whether TARN_DAMAGE asks for all cases. */
+/* Whether TARN_DAMAGE requests all cases. */
 bool damage_is_full(void);
 
-/* Whether the next case is taken: all are, or one in so many (an odd number, so that no
- * bit of a byte is left out). */
+/* Whether the next case is run: all are, or one in N (an odd number, so that no bit of a
+ * byte is left out). */
 bool sweep_takes(sweep *s, size_t one_in);
 
-/* why is NULL if all is as it should be. */
+/* why is NULL if the result is right. */
 void sweep_judge(sweep *s, const char *why);
-/* Says how many cases there were, and fails the test if one was broken. */
+/* Prints how many cases there were, and fails the test if one was broken. */
 void sweep_end(const sweep *s, const char *title);
 
 /* --- Damaging ---------------------------------------------------------------------- */
@@ -85,13 +85,13 @@ void golden_restore(const golden *g, int file, uint64_t at);
 void golden_restore_all(const golden *g, int file);
 void golden_cut(const golden *g, int file, uint64_t size);
 
-/* What a number in a file is set to: the first six also as 4 bytes. */
+/* Values for a number in a file: the first six also as 4 bytes. */
 enum { EXTREMES_COUNT = 12, SHORT_EXTREMES = 6 };
 extern const uint64_t extremes[EXTREMES_COUNT];
 
-/* Damages a file that is in memory in every way: truncated, a bit flipped, a byte
- * removed, aligned fields of 4 and 8 bytes set to extremes. check gets each in a block of
- * exactly its size, and says NULL or what is wrong. */
+/* Damages a file in memory in every way: truncated, a bit flipped, a byte removed,
+ * aligned fields of 4 and 8 bytes set to extremes. check gets each version in a block of
+ * exactly its size, and returns NULL or what is wrong. */
 typedef const char *(*damage_check)(void *context, const unsigned char *bytes,
                                     size_t size);
 void sweep_bytes(sweep *s, const unsigned char *bytes, size_t size, size_t one_in,
@@ -99,12 +99,12 @@ void sweep_bytes(sweep *s, const unsigned char *bytes, size_t size, size_t one_i
 
 /* --- Reading everything ------------------------------------------------------------ */
 
-/* Each gives NULL, or what is wrong. */
+/* Each returns NULL, or what is wrong. */
 const char *check_bytes(const golden *g, tarn__fold *fold, size_t from, size_t to);
 const char *check_open(const golden *g, tarn__fold *fold);
 const char *check_fold(const golden *g, bool check);
 
-/* NULL, with a sound error, if it is refused. */
+/* NULL, with a proper error, if it is refused. */
 tarn__fold *open_fold(const golden *g, bool check, tarn_io io);
 
 /* The rows of a sample of a fold whose samples were counted. */
@@ -114,7 +114,7 @@ tarn__sample_rows rows_of(const tarn__fold *fold, uint64_t sample);
 tarn_status row_of_field(tarn__fold *fold, const char *key, const char *field,
                          uint64_t *out);
 
-/* Whether a byte of shard 0 lies in a header block, or in the records of an extended
+/* Whether a byte of shard 0 is in a header block, or in the records of an extended
  * header. */
 bool is_header(const golden *g, uint64_t at);
 bool is_record(const golden *g, uint64_t at);

@@ -1,4 +1,4 @@
-/* Folds that the tests of their writer write and read. */
+/* Writes and reads folds for the tests of the fold writer. */
 #include "foldwriting.h"
 
 #include <sys/stat.h>

@@ -1,5 +1,5 @@
-/* What tests do to IAC files in one call: cells by kind, whole files from memory, columns
- * by number, patients by id. */
+/* Work with IAC files in one call: cells by kind, whole files from memory, columns by
+ * number, patients by id. */
 #ifndef TARN_TEST_IAC_HELP_H
 #define TARN_TEST_IAC_HELP_H
 
@@ -45,7 +45,7 @@ static inline tarn_status iac_build(const char *path, struct ArrowArrayStream *s
     return status;
 }
 
-/* With a data segment from memory, or with data NULL from a file. */
+/* With a data segment from memory or, if data is NULL, from a file. */
 static inline tarn_status iac_build_segment(
     const char *path, struct ArrowArrayStream *slides, struct ArrowArrayStream *index,
     const void *data, size_t size, const char *file,

@@ -166,7 +166,7 @@ tarn_dataset *open_mix(void)
     OK(tarn_dataset_mix(parts, 3, &o, &mix, &err));
     for (int i = 0; i < 3; i++)
         tarn_dataset_close(parts[i]);
-    /* No field is in all sources; take those that have x. */
+    /* No field is in all sources; keep the samples that have x. */
     OK(keep_having(mix, (const char *[]){"x"}, 1, &picked, &err));
     tarn_dataset_close(mix);
     return shuffle(picked);

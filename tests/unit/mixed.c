@@ -1,4 +1,4 @@
-/* Samples whose values can be told from their numbers. */
+/* Samples whose values follow from their numbers. */
 #include "mixed.h"
 #include "iac_help.h"
 

@@ -1,5 +1,5 @@
-/* Samples whose values can be told from their numbers, in all three kinds of datasets and
- * in a mix of them: for tests of threads and processes, and for the soak. */
+/* Samples whose values follow from their numbers, in all three kinds of datasets and in a
+ * mix of them: for tests of threads and processes, and for the soak. */
 #ifndef TARN_TESTS_MIXED_H
 #define TARN_TESTS_MIXED_H
 
@@ -8,12 +8,12 @@
 #include "asking.h"
 
 enum {
-    MIXED_FOLD = 600, /* samples; each shard has ten */
+    MIXED_FOLD = 600, /* samples; ten per shard */
     MIXED_GNZ = 500,
     MIXED_IAC = 400,
     MIXED_ALL = MIXED_FOLD + MIXED_GNZ + MIXED_IAC,
     MIXED_STEP = 10000, /* cls is sample + MIXED_STEP * source */
-    MIXED_BAD = 97,     /* every so-many-th sample of the fold has a cls that is none */
+    MIXED_BAD = 97,     /* every N-th sample of the fold has an invalid cls */
     MIXED_BIN = 3000    /* bytes of the largest bin */
 };
 
@@ -35,11 +35,10 @@ int64_t mixed_cls(const mixed *m, uint64_t sample); /* of all */
 /* The bin of a sample of the fold; its size. */
 size_t mixed_bin(uint64_t sample, unsigned char *out);
 
-/* Options for a loader: cls as an integer, samples that fail skipped. */
+/* Options for a loader: cls as an integer, failed samples skipped. */
 tarn_loader_options mixed_loader(unsigned threads, size_t batch);
 
-/* The first sample of a batch of such a loader that is not what it should be, or
- * TARN_NO_SAMPLE. */
+/* The first wrong sample of a batch of such a loader, or TARN_NO_SAMPLE. */
 uint64_t mixed_wrong(const mixed *m, const tarn_batch *batch);
 
 #endif

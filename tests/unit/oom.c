@@ -1,4 +1,4 @@
-/* The scenarios' data, and memory that fails in them. */
+/* The data of the scenarios, and failing memory requests. */
 #include "oom.h"
 #include "iac_help.h"
 
@@ -24,7 +24,7 @@ enum { FEW = 200, LEAST_PLACES = 250 };
 
 tarn_error err;
 
-/* --- Data that is there ------------------------------------------------------------- */
+/* --- Existing data ------------------------------------------------------------------ */
 
 unsigned char pixels[24 * 20 * 3];
 
@@ -223,9 +223,9 @@ static int make_data(void **state)
     return 0;
 }
 
-/* --- Torture ------------------------------------------------------------------------ */
+/* --- Failing requests --------------------------------------------------------------- */
 
-static size_t failed_before; /* the scenario had memory come back itself */
+static size_t failed_before; /* the scenario ended the failures itself */
 
 void memory_comes_back(void)
 {
@@ -243,7 +243,7 @@ void check_nothing_hidden(const char *path)
     if (dir) closedir(dir);
 }
 
-/* Once more with memory, on the same disk where that can be. */
+/* Again with memory, on the same disk where possible. */
 static void run_clean(const scenario *s)
 {
     if (s->prepare) s->prepare();
@@ -278,13 +278,13 @@ static bool torture(const scenario *s, long n, bool forever)
     return true;
 }
 
-/* In how many places. */
+/* The number of requests. */
 static size_t torture_everywhere(const scenario *s, long first)
 {
     size_t places = 0;
     count_memory();
     run_clean(s);
-    /* Of many requests only some, if not all are wanted. */
+    /* Only some of many requests, unless all are wanted. */
     long step = getenv("TARN_FULL") || count_memory().calls <= FEW ? 1 : 7;
     for (int forever = 0; forever < 2; forever++)
         for (long n = first % step; n < 100000 && torture(s, n, forever); n += step)

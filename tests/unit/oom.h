@@ -1,8 +1,8 @@
-/* Every request for memory fails once, and then from there on, in one scenario after the
- * other: nothing crashes or leaks (AddressSanitizer looks), the error is that there is no
- * memory, nothing is published half, nothing temporary is left, and afterwards everything
- * works. Where the library can do without, it may also succeed. test_oom_read.c and
- * test_oom_write.c have the scenarios. */
+/* Every request for memory fails once, and then all from there on, in each scenario:
+ * nothing crashes or leaks (AddressSanitizer checks), the error is TARN_ERR_MEMORY,
+ * nothing is published partially, no temporary files are left, and afterwards everything
+ * works. Where the library can do without the memory, it may also succeed.
+ * test_oom_read.c and test_oom_write.c have the scenarios. */
 #ifndef TARN_TESTS_OOM_H
 #define TARN_TESTS_OOM_H
 
@@ -18,18 +18,17 @@ typedef struct scenario {
     void (*check)(void);   /* or NULL */
 } scenario;
 
-/* Runs them all as the one test of a program, and then end. */
+/* Runs them all as the only test of a program, and then end. */
 int run_without_memory(const scenario *scenarios, size_t count, int (*end)(void **state));
 
-/* For a scenario that goes on by itself after a failure. */
+/* For a scenario that continues by itself after a failure. */
 void memory_comes_back(void);
 
-/* --- What scenarios find: shards (with an index), plain.tar, in.tar.gz and its like,
- * in.gnz, in.iac, files, list.csv and list.jsonl in the scratch folder; and what makes
- * them
- * ---------------- */
+/* Data of the scenarios, in the scratch folder: shards (with an index), plain.tar,
+ * in.tar.gz and similar files, in.gnz, in.iac, files, list.csv and list.jsonl; and the
+ * functions that make them */
 
-extern tarn_error err; /* of what must not fail */
+extern tarn_error err; /* for calls that must not fail */
 extern unsigned char pixels[24 * 20 * 3];
 
 tarn_array image_array(void);
@@ -44,7 +43,7 @@ void make_fold(const char *path);
 void remove_folder(const char *path);
 tarn_status read_samples(const char *url, tarn_error *why);
 
-/* That no writer left a temporary file. */
+/* Checks that no writer left a temporary file. */
 void check_nothing_hidden(const char *folder);
 
 #endif

@@ -90,10 +90,11 @@ uint64_t *take_all(const tarn_order *order)
         OK(order_at(order, i, &one, &err));
         assert_true(one == all[i]);
     }
-    FAILS(TARN_ERR_USAGE, "which has", order_at(order, n, &one, &err));
-    FAILS(TARN_ERR_USAGE, "which has", order_at(order, UINT64_MAX, &one, &err));
-    FAILS(TARN_ERR_USAGE, "which has", tarn_order_fill(order, n, 1, all, &err));
-    FAILS(TARN_ERR_USAGE, "which has", tarn_order_fill(order, 1, UINT64_MAX, all, &err));
+    FAILS(TARN_ERR_USAGE, "out of range", order_at(order, n, &one, &err));
+    FAILS(TARN_ERR_USAGE, "out of range", order_at(order, UINT64_MAX, &one, &err));
+    FAILS(TARN_ERR_USAGE, "out of range", tarn_order_fill(order, n, 1, all, &err));
+    FAILS(TARN_ERR_USAGE, "out of range",
+          tarn_order_fill(order, 1, UINT64_MAX, all, &err));
     return all;
 }
 

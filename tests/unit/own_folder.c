@@ -1,4 +1,4 @@
-/* A folder of its own for each test. */
+/* A separate folder for each test. */
 #include "own_folder.h"
 
 #include <dirent.h>

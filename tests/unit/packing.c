@@ -1,4 +1,4 @@
-/* Packs for tests, and the check that one holds what was put in. */
+/* IAC files for tests, and the check of their content. */
 #include "packing.h"
 #include "iac_help.h"
 

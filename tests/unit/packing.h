@@ -1,6 +1,5 @@
-/* What the tests of packs share: a small pack whose payloads can be told from their
- * numbers.
- */
+/* Shared by the tests of IAC files: a small file whose payloads follow from their
+ * numbers. */
 #ifndef TARN_TESTS_PACKING_H
 #define TARN_TESTS_PACKING_H
 
@@ -18,7 +17,7 @@ void one_slide(struct ArrowArrayStream *out);
 void index_table(struct ArrowArrayStream *out, unsigned n);
 /* ROWS records with these tables. */
 void make_pack(const char *path, const tarn_iac_write_options *o);
-/* Compares all records of such a pack, by view and by copy. */
+/* Compares all records of such a file, by view and by copy. */
 void check_rows(tarn_iac *pack);
 
 #endif

@@ -1,4 +1,4 @@
-/* All of a source at once, and all into a sink. */
+/* Reads a whole source, and writes a whole sink. */
 #include "sourcing.h"
 
 tarn_error err;

@@ -1,6 +1,5 @@
-/* What the tests of sources and filters share: all of a source at once, and all into a
- * sink.
- */
+/* Shared by the tests of sources and filters: reading a whole source, and writing a whole
+ * sink. */
 #ifndef TARN_TESTS_SOURCING_H
 #define TARN_TESTS_SOURCING_H
 
@@ -14,19 +13,19 @@ typedef struct bytes {
 } bytes;
 
 void drop(bytes *b);
-/* Text that compresses, but not to nothing. */
+/* Text that compresses, but not too well. */
 bytes make_text(size_t size);
 
-/* Reads all in pieces of the given size; the failure's status if there is one. */
+/* Reads all in pieces of the given size; returns the status of a failure. */
 tarn_status slurp_with(const char *url, const tarn_source_options *options, size_t piece,
                        bytes *out);
 tarn_status slurp(const char *url, bytes *out);
-/* Whether it fails, whatever came before. */
+/* Whether it fails at some point. */
 tarn_status try_read(const char *url, const tarn_source_options *options);
 
 void spill_with(const char *url, const tarn_sink_options *options, const void *data,
                 size_t size);
-/* Over what is there, not synced. */
+/* Overwrites, not synced. */
 void spill(const char *url, const void *data, size_t size);
 /* Reads it in pieces of several sizes, and compares. */
 void assert_reads(const char *url, const void *data, size_t size);

@@ -222,7 +222,7 @@ const char *corpus_path(const char *target)
     return path;
 }
 
-/* TARN_TEST names the tests to run, with * and ?: the others are left out. */
+/* TARN_TEST selects the tests to run, with * and ?. */
 __attribute__((constructor)) static void choose_tests(void)
 {
     if (getenv("TARN_TEST")) cmocka_set_test_filter(getenv("TARN_TEST"));

@@ -1,5 +1,5 @@
-/* What the unit tests share: cmocka in the right order, archives made block by block, and
- * scratch folders that go away. */
+/* Shared by the unit tests: cmocka's headers in the right order, archives made block by
+ * block, and scratch folders that are removed. */
 #ifndef TARN_TESTS_SUPPORT_H
 #define TARN_TESTS_SUPPORT_H
 
@@ -28,9 +28,9 @@ typedef struct tarball {
 
 void tarball_reset(tarball *t);
 
-/* A ustar header with a right checksum; the payload is up to the caller. */
+/* A ustar header with a correct checksum; the caller adds the payload. */
 void tarball_header(tarball *t, const char *name, char type, uint64_t size);
-/* Puts the checksum of the last header right after it was changed. */
+/* Corrects the checksum of the last header after a change. */
 void tarball_sum(unsigned char *header);
 void tarball_payload(tarball *t, const void *data, size_t size);
 void tarball_file(tarball *t, const char *name, const char *text);
@@ -47,22 +47,20 @@ unsigned char *tarball_last(tarball *t);
 const char *scratch(void);
 const char *scratch_path(const char *name); /* valid until the fourth next call */
 int scratch_remove(void **state);           /* a group teardown */
-/* A group setup for tests that write a great many files: in memory where that is
- * possible.
- */
+/* A group setup for tests that write very many files: in memory where possible. */
 int scratch_in_memory(void **state);
 
 void write_file(const char *path, const void *data, size_t size);
 unsigned char *read_file(const char *path, size_t *out_size);
 void save_tar(const tarball *t, const char *path);
 
-/* Makes it the one shard of fold "f" in a folder, with its index and sums. Returns how
+/* Makes it the only shard of fold "f" in a folder, with its index and sums. Returns how
  * many rows it has. */
 uint64_t publish_fold(const tarball *t, const char *where,
                       const tarn_index_options *options);
 
-/* Sets a locale that writes 0,5 for a half, made in the scratch folder where none is
- * installed. False if there is none: then the test is skipped. */
+/* Sets a locale that writes 0,5 for a half; creates one in the scratch folder if none is
+ * installed. Returns false if there is none: then the test is skipped. */
 bool set_comma_locale(void);
 
 /* "tests/data/..." */
@@ -75,14 +73,14 @@ const char *corpus_path(const char *target);
 void check_ok(tarn_status status, const tarn_error *err, const char *file, int line);
 #define OK(expr) check_ok((expr), &err, __FILE__, __LINE__)
 
-/* Checks a failure's code and that its text has a part. */
+/* Checks the code of a failure and a part of its text. */
 void check_failed(tarn_status want, tarn_status got, const tarn_error *err,
                   const char *part, const char *file, int line);
 #define FAILS(code, part, expr)                                                          \
     check_failed((code), (expr), &err, (part), __FILE__, __LINE__)
 
 /* Ends this process with SIGALRM after HANG_SECONDS, for children that may wait forever.
- * Long enough that only a hang reaches it, however busy the machine is. */
+ * The time is long enough that only a hang reaches it, even on a busy machine. */
 enum { HANG_SECONDS = 300 };
 void end_if_it_hangs(void);
 

@@ -1,5 +1,5 @@
-/* Whole shards of other folds, and samples by chance: what is taken, what is refused, and
- * what is left behind. */
+/* Whole shards of other folds, and random samples: what is accepted, what is refused, and
+ * which files are left. */
 #include "own_folder.h"
 
 #include <sys/stat.h>
@@ -27,7 +27,7 @@ static void add(tarn_fold_writer *w, int number)
     OK(tarn_fold_writer_add(w, key, fields, 2, &err));
 }
 
-/* Fold "f" in a folder: samples from to to - 1, three in a shard. */
+/* Fold "f" in a folder: samples from to to - 1, three per shard. */
 static void make_fold(const char *folder, int from, int to)
 {
     tarn_fold_writer *w;
@@ -53,7 +53,7 @@ static uint64_t count_samples(const char *path)
     return count;
 }
 
-/* Every payload is read, and compared with its checksum. */
+/* Reads every payload and compares it with its checksum. */
 static void check_whole(const char *path)
 {
     tarn_verify_report report;
@@ -96,7 +96,7 @@ static void two_folds_become_one_without_a_copy(void **state)
     tarn_dataset_close(b);
 }
 
-static void adopted_and_written_samples_stand_in_one_fold(void **state)
+static void adopted_and_written_samples_are_in_one_fold(void **state)
 {
     tarn_fold_writer *w;
     bool there;
@@ -149,14 +149,15 @@ static void a_key_in_both_names_both_and_leaves_nothing(void **state)
     assert_string_equal(err.path, in("b/f_0000.tar"));
     assert_non_null(strstr(err.message, "k004"));
     assert_non_null(strstr(err.message, "/a/f_0001.tar"));
-    /* The call never was: another sample goes where its first shard had been. */
+    /* The call had no effect: another sample is written where its first shard had been.
+     */
     assert_int_equal(count_files(in("c"), true), 1 + 2);
     add(w, 70);
     OK(tarn_fold_writer_finish(w, NULL, 0, &err));
     check_whole("c");
     assert_int_equal(count_samples("c"), 6);
     assert_int_equal(links("b/f_0000.tar"), 1);
-    /* Against a fold that is there. */
+    /* Against an existing fold. */
     o.append = true;
     OK(tarn_fold_writer_open(in("c"), "f", &o, &w, &err));
     FAILS(TARN_ERR_EXISTS, "c/f_0001.tar",
@@ -209,7 +210,7 @@ static void a_shard_that_changed_is_stale(void **state)
     make_fold("a", 0, 3);
     tarn_dataset *a = open_fold("a");
     unsigned char *data = read_file(in("a/f_0000.tar"), &size);
-    data[1] = '9'; /* k000.cls becomes k900.cls, with a right checksum */
+    data[1] = '9'; /* k000.cls becomes k900.cls, with a correct checksum */
     tarball_sum(data);
     write_file(in("a/f_0000.tar"), data, size);
     free(data);
@@ -222,7 +223,7 @@ static void a_shard_that_changed_is_stale(void **state)
     tarn_dataset_close(a);
 }
 
-/* One sample in both shards, as a writer that counts bytes leaves it. */
+/* One sample in both shards, as a writer that counts bytes may leave it. */
 static void make_torn(const char *folder)
 {
     tarball t = {0};
@@ -284,7 +285,7 @@ static bool has_key(const tarn__keyset *set, const tarn__scan *scan, const char 
     return tarn__keyset_has(set, scan, key, len, tarn__keyset_hash(set, key, len));
 }
 
-/* A key over and over must not crowd the table. */
+/* A frequently repeated key must not fill the table. */
 static void keys_that_come_again_take_no_slot(void **state)
 {
     tarn__keyset set = {0};
@@ -313,7 +314,7 @@ static void keys_that_come_again_take_no_slot(void **state)
     tarn__scan_reset(&scan);
 }
 
-/* --- Chance ---------------------------------------------------------------------- */
+/* --- Random choices ----------------------------------------------------------------- */
 
 static void keys_in_order(tarn_dataset *fold, char out[][8], size_t count)
 {
@@ -325,7 +326,7 @@ static void keys_in_order(tarn_dataset *fold, char out[][8], size_t count)
     tarn_text_reset(&key);
 }
 
-/* The parts of samples k000 to k019, whatever their order. */
+/* The parts of samples k000 to k019, in any order. */
 static void parts_by_key(tarn_dataset *fold, uint64_t seed, uint8_t out[20])
 {
     const double half = 0.5;
@@ -435,7 +436,7 @@ static int stop_at_once(void *context, uint64_t done, uint64_t total)
     return 1;
 }
 
-/* Samples of many sizes, a few of them larger than what is looked at in one go. */
+/* Samples of many sizes, a few of them larger than what is read at once. */
 static uint64_t make_sizes(const char *folder, int count)
 {
     static unsigned char bytes[3 << 20];
@@ -498,7 +499,7 @@ static void a_walk_hands_on_every_sample_in_order(void **state)
     }
 }
 
-static void a_walk_stops_where_it_is_told(void **state)
+static void a_walk_stops_where_requested(void **state)
 {
     tarn_walk_options o = TARN_WALK_OPTIONS_INIT;
     (void)state;
@@ -520,7 +521,7 @@ static void a_walk_stops_where_it_is_told(void **state)
     tarn_dataset_close(fold);
 }
 
-static void a_walk_finds_damage_and_hands_on_what_is_before(void **state)
+static void a_walk_finds_damage_and_returns_what_is_before(void **state)
 {
     static seen s;
     size_t size, n;
@@ -547,7 +548,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         IN_OWN_FOLDER(two_folds_become_one_without_a_copy),
-        IN_OWN_FOLDER(adopted_and_written_samples_stand_in_one_fold),
+        IN_OWN_FOLDER(adopted_and_written_samples_are_in_one_fold),
         IN_OWN_FOLDER(a_key_in_both_names_both_and_leaves_nothing),
         IN_OWN_FOLDER(a_resumed_writer_passes_over_what_it_has),
         IN_OWN_FOLDER(a_shard_that_changed_is_stale),
@@ -557,8 +558,8 @@ int main(void)
         IN_OWN_FOLDER(parts_go_by_seed_and_keys_alone),
         IN_OWN_FOLDER(parts_of_folds_and_collections_are_the_same),
         IN_OWN_FOLDER(a_walk_hands_on_every_sample_in_order),
-        IN_OWN_FOLDER(a_walk_stops_where_it_is_told),
-        IN_OWN_FOLDER(a_walk_finds_damage_and_hands_on_what_is_before),
+        IN_OWN_FOLDER(a_walk_stops_where_requested),
+        IN_OWN_FOLDER(a_walk_finds_damage_and_returns_what_is_before),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }

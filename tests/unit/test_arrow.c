@@ -1,5 +1,5 @@
-/* Arrow tables that no writer of ours makes, message by message: what is taken and what
- * it gives, what is refused and in which words. */
+/* Arrow tables that tarn itself never writes, message by message: what is accepted with
+ * which values, and what is refused with which message. */
 #include "support.h"
 
 #include <lz4frame.h>
@@ -15,14 +15,13 @@ static tarn_error err;
 
 enum { MOST = 64 << 20 };
 
-/* --- Schemas ---------------------------------------------------------------------------
- */
+/* --- Schemas ------------------------------------------------------------------------ */
 
 enum { POOL = 8 };
 static struct ArrowSchema pool[POOL], *pointers[POOL][POOL];
 static size_t used;
 
-/* A column with no children; they are hung below it afterwards. */
+/* A column without children, which are added below it afterwards. */
 static struct ArrowSchema *column(const char *format, const char *name)
 {
     assert_true(used < POOL);
@@ -43,8 +42,7 @@ static struct ArrowSchema *root_of(struct ArrowSchema *only)
     return root;
 }
 
-/* --- Messages --------------------------------------------------------------------------
- */
+/* --- Messages ----------------------------------------------------------------------- */
 
 static void put_message(tarn__buf *out, flatmake *m, int type, flat_ref header,
                         const void *body, size_t size)
@@ -70,7 +68,7 @@ static void put_message(tarn__buf *out, flatmake *m, int type, flat_ref header,
     fm_reset(m);
 }
 
-/* Begins a stream, and forgets the schema's columns. */
+/* Begins a stream, and resets the columns of the schema. */
 static void put_schema(tarn__buf *out, const struct ArrowSchema *schema)
 {
     tarn__ipc_writer w;
@@ -145,7 +143,7 @@ static void refuse(const tarn__buf *in, tarn_status want, const char *part)
     assert_null(t);
 }
 
-/* That it is taken, and that its first column shows these values as JSON. */
+/* Checks that it is accepted, and that its first column has these values as JSON. */
 static void assert_shows(const tarn__buf *in, const char *want)
 {
     tarn__table *t;
@@ -166,7 +164,7 @@ static void assert_shows(const tarn__buf *in, const char *want)
     tarn__table_unref(t);
 }
 
-/* That it is taken, but not found good when it is looked into. */
+/* Checks that it is accepted, but found invalid when it is validated. */
 static void assert_invalid(const tarn__buf *in, const char *part)
 {
     tarn__table *t;
@@ -175,7 +173,7 @@ static void assert_invalid(const tarn__buf *in, const char *part)
     tarn__table_unref(t);
 }
 
-/* Two rows of 32 bits, 7 and 9, at this place of the body. */
+/* Two rows of 32 bits, 7 and 9, at this offset of the body. */
 static batch two_numbers(int64_t at)
 {
     static unsigned char body[64];
@@ -191,10 +189,9 @@ static batch two_numbers(int64_t at)
                    .size = sizeof body};
 }
 
-/* --- Streams ---------------------------------------------------------------------------
- */
+/* --- Streams ------------------------------------------------------------------------ */
 
-static void buffers_and_streams_may_lie_anywhere(void **state)
+static void buffers_and_streams_may_be_anywhere(void **state)
 {
     (void)state;
     tarn__buf out;
@@ -243,7 +240,7 @@ static void rows_are_found_in_any_number_of_batches(void **state)
     tarn__buf_reset(&out);
 }
 
-static void messages_stand_in_their_order(void **state)
+static void messages_are_in_order(void **state)
 {
     (void)state;
     tarn__buf out;
@@ -260,7 +257,7 @@ static void messages_stand_in_their_order(void **state)
     free(first);
     refuse(&out, TARN_ERR_FORMAT, "a second schema");
     assert_int_equal(err.offset, one);
-    /* Tensors are messages, too, but of no table. */
+    /* Tensors are messages too, but do not belong to a table. */
     put_schema(&out, root_of(column("i", "n")));
     fm_init(&m);
     flat_ref tensor = make_batch(&m, &b);
@@ -270,7 +267,7 @@ static void messages_stand_in_their_order(void **state)
     assert_true(err.message[0]);
     put_schema(&out, root_of(column("i", "n")));
     OK(tarn__buf_add(&out, "\xff\xff\xff\xff\0\0\0\0more", 12, &err));
-    refuse(&out, TARN_ERR_FORMAT, "4 bytes behind the end");
+    refuse(&out, TARN_ERR_FORMAT, "4 bytes after the end");
     tarn__buf_reset(&out);
 }
 
@@ -281,7 +278,7 @@ static void numbers_of_rows_must_be_possible(void **state)
     batch b = {.length = INT64_MAX};
     tarn__table *t;
     tarn__buf_init(&out, MOST);
-    /* Without a column rows cost nothing. */
+    /* Without a column, rows need no memory. */
     put_schema(&out, root_of(NULL));
     put_batch(&out, &b);
     OK(parse(&out, &t));
@@ -318,7 +315,7 @@ static void columns_of_a_batch_must_fit_it(void **state)
         {{2, 3}, 1, {0, 1, 0, 8}, 2, "length or number of nulls"},
         {{2, -1}, 1, {0, 1, 0, 8}, 2, "length or number of nulls"},
         {{-2, 0}, 1, {0, 0, 0, 8}, 2, "length or number of nulls"},
-        {{3, 0}, 1, {0, 0, 0, 12}, 2, "another number of rows"},
+        {{3, 0}, 1, {0, 0, 0, 12}, 2, "the number of rows differs"},
     };
     tarn__buf out;
     tarn__buf_init(&out, MOST);
@@ -338,10 +335,9 @@ static void columns_of_a_batch_must_fit_it(void **state)
     tarn__buf_reset(&out);
 }
 
-/* --- Compressed buffers ----------------------------------------------------------------
- */
+/* --- Compressed buffers ------------------------------------------------------------- */
 
-/* One column of bytes in a buffer that is compressed to these. */
+/* One column of bytes in a buffer whose compressed form is this. */
 static void put_packed(tarn__buf *out, int codec, int method, int64_t rows, int64_t says,
                        const void *packed, size_t size)
 {
@@ -377,7 +373,7 @@ static void compressed_buffers_are_what_they_say(void **state)
         size_t size = sizes[codec];
         put_packed(&out, codec, 0, 5, 5, p, size);
         assert_shows(&out, "7 7 7 7 9");
-        put_packed(&out, codec, 0, 5, -1, "\1\2\3\4\5", 5); /* as it is */
+        put_packed(&out, codec, 0, 5, -1, "\1\2\3\4\5", 5); /* uncompressed */
         assert_shows(&out, "1 2 3 4 5");
         put_packed(&out, codec, 0, 5, -2, p, size);
         refuse(&out, TARN_ERR_FORMAT, "a compressed buffer is damaged");
@@ -399,7 +395,7 @@ static void compressed_buffers_are_what_they_say(void **state)
         put_packed(&out, codec, 1, 5, 5, p, size);
         refuse(&out, TARN_ERR_UNSUPPORTED, "body compression");
     }
-    /* Two frames are as good as one; one in the format of zstd 0.7 is none. */
+    /* Two frames are as valid as one; a frame in the format of zstd 0.7 is not. */
     static const unsigned char old[] =
         "\x27\xb5\x2f\xfd\x20\5\x40\0\5\7\7\7\7\11\xc0\0\0";
     memcpy(packed[1] + sizes[1], packed[1], sizes[1]);
@@ -408,11 +404,11 @@ static void compressed_buffers_are_what_they_say(void **state)
     put_packed(&out, 1, 0, 5, 5, old, sizeof old - 1);
     refuse(&out, TARN_ERR_FORMAT, "a compressed buffer is damaged");
     put_packed(&out, 2, 0, 5, 5, packed[0], sizes[0]);
-    refuse(&out, TARN_ERR_UNSUPPORTED, "body compression number 2");
+    refuse(&out, TARN_ERR_UNSUPPORTED, "body compression 2 is not supported");
     tarn__buf_reset(&out);
 }
 
-/* More than is free, but not more than it can be. */
+/* More than is free, but less than the maximum. */
 static void large_buffers_may_expand_as_far_as_is_likely(void **state)
 {
     (void)state;
@@ -438,8 +434,7 @@ static void large_buffers_may_expand_as_far_as_is_likely(void **state)
     tarn__buf_reset(&out);
 }
 
-/* --- Dictionaries ----------------------------------------------------------------------
- */
+/* --- Dictionaries ------------------------------------------------------------------- */
 
 /* The texts "a", "bb" or "c", "dd". */
 static batch two_texts(bool others)
@@ -457,7 +452,7 @@ static batch two_texts(bool others)
                    .size = 24};
 }
 
-/* Rows that are these indices, of so many bytes each. */
+/* Rows with these indices, each of this many bytes. */
 static void put_indices(tarn__buf *out, int64_t rows, const void *indices, size_t size)
 {
     batch b = {.length = rows,
@@ -484,7 +479,7 @@ static void dictionaries_may_be_replaced_but_not_added_to(void **state)
     batch texts = two_texts(false), others = two_texts(true);
     tarn__buf_init(&out, MOST);
     put_dictionary_schema(&out, "c");
-    texts.delta = true; /* to nothing: that is all of it */
+    texts.delta = true; /* to nothing: that is the whole text */
     put_dictionary(&out, 0, &texts);
     put_indices(&out, 3, "\1\0\1", 3);
     assert_shows(&out, "\"bb\" \"a\" \"bb\"");
@@ -493,7 +488,7 @@ static void dictionaries_may_be_replaced_but_not_added_to(void **state)
     assert_shows(&out, "\"bb\" \"a\" \"bb\" \"c\" \"dd\"");
     others.delta = true;
     put_dictionary(&out, 0, &others);
-    refuse(&out, TARN_ERR_UNSUPPORTED, "column n: a dictionary that is added to");
+    refuse(&out, TARN_ERR_UNSUPPORTED, "column n: delta dictionaries are not supported");
     put_dictionary_schema(&out, "c");
     put_dictionary(&out, 5, &others);
     refuse(&out, TARN_ERR_FORMAT, "a dictionary that no column uses");
@@ -501,7 +496,7 @@ static void dictionaries_may_be_replaced_but_not_added_to(void **state)
     others.packed = true;
     others.codec = 7;
     put_dictionary(&out, 0, &others);
-    refuse(&out, TARN_ERR_UNSUPPORTED, "body compression number 7");
+    refuse(&out, TARN_ERR_UNSUPPORTED, "body compression 7 is not supported");
     put_dictionary_schema(&out, "c");
     others.packed = false;
     others.n_buffers = 2;
@@ -541,7 +536,7 @@ static void indices_of_every_width_stay_in_their_dictionary(void **state)
     tarn__buf_reset(&out);
 }
 
-/* A null may have any index, but only where the column says that it has nulls. */
+/* A null may have any index, but only if the column is nullable. */
 static void nulls_have_no_index(void **state)
 {
     (void)state;
@@ -559,16 +554,15 @@ static void nulls_have_no_index(void **state)
     put_dictionary(&out, 0, &texts);
     put_batch(&out, &b);
     assert_shows(&out, "\"bb\" null");
-    b.nodes[1] = 0; /* the bitmap is there, and means nothing */
+    b.nodes[1] = 0; /* the bitmap exists, but has no meaning */
     put_dictionary_schema(&out, "c");
     put_dictionary(&out, 0, &texts);
     put_batch(&out, &b);
-    assert_invalid(&out, "its index is outside its dictionary");
+    assert_invalid(&out, "its index is outside the dictionary");
     tarn__buf_reset(&out);
 }
 
-/* --- Runs ------------------------------------------------------------------------------
- */
+/* --- Runs --------------------------------------------------------------------------- */
 
 /* Values 7 and 9 in runs that end at these rows. */
 static void put_runs(tarn__buf *out, const char *format, int64_t a, int64_t b,
@@ -606,19 +600,18 @@ static void run_ends_grow_and_reach_the_last_row(void **state)
         put_runs(&out, formats[i], 1, 3, false);
         assert_shows(&out, "7 9 9");
         put_runs(&out, formats[i], 3, 3, false);
-        assert_invalid(&out, "run ends must grow");
+        assert_invalid(&out, "the run ends do not increase");
         put_runs(&out, formats[i], -1, 3, false);
-        assert_invalid(&out, "run ends must grow");
+        assert_invalid(&out, "the run ends do not increase");
         put_runs(&out, formats[i], 1, 2, false);
         assert_invalid(&out, "no run reaches it");
         put_runs(&out, formats[i], 1, 3, true);
-        assert_invalid(&out, "its runs have nulls, or too few values");
+        assert_invalid(&out, "the runs have nulls, or too few values");
     }
     tarn__buf_reset(&out);
 }
 
-/* --- Memory that is allowed ------------------------------------------------------------
- */
+/* --- Memory limits ------------------------------------------------------------------ */
 
 static void tables_keep_to_the_memory_allowed(void **state)
 {
@@ -665,10 +658,9 @@ static void an_arena_does_not_overflow(void **state)
     tarn__arena_reset(&arena);
 }
 
-/* --- Handing out -----------------------------------------------------------------------
- */
+/* --- Exporting ---------------------------------------------------------------------- */
 
-/* Whoever gets a table may keep a part of it and release the rest first. */
+/* A consumer of a table may keep a part of it and release the rest first. */
 static void parts_of_an_exported_batch_live_on_their_own(void **state)
 {
     (void)state;
@@ -703,9 +695,9 @@ static void parts_of_an_exported_batch_live_on_their_own(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(buffers_and_streams_may_lie_anywhere),
+        cmocka_unit_test(buffers_and_streams_may_be_anywhere),
         cmocka_unit_test(rows_are_found_in_any_number_of_batches),
-        cmocka_unit_test(messages_stand_in_their_order),
+        cmocka_unit_test(messages_are_in_order),
         cmocka_unit_test(numbers_of_rows_must_be_possible),
         cmocka_unit_test(columns_of_a_batch_must_fit_it),
         cmocka_unit_test(compressed_buffers_are_what_they_say),

@@ -96,7 +96,7 @@ static void malformed_utf8_gets_one_mark_for_each_maximal_part(void **state)
     clean_is("\xff", 1, FFFD);
     clean_is("\xe2\x82", 2, FFFD); /* a prefix of three bytes: one part */
     clean_is("\xe2\x82x", 3, FFFD "x");
-    clean_is("\xe0\x80\x80", 3, FFFD FFFD FFFD); /* overlong: no part is a prefix */
+    clean_is("\xe0\x80\x80", 3, FFFD FFFD FFFD); /* overlong: no part of it is a prefix */
     clean_is("\xed\xa0\x80", 3, FFFD FFFD FFFD); /* a surrogate */
     clean_is("\xf0\x9f\x98", 3, FFFD);
     clean_is("\xf4\x90\x80\x80", 4, FFFD FFFD FFFD FFFD);
@@ -123,7 +123,7 @@ static void lower_case_is_the_full_unicode_one(void **state)
     lower_is("\xce\x91\xce\xa3", "\xce\xb1\xcf\x82"); /* final sigma */
     lower_is("\xce\xa3\xce\x91", "\xcf\x83\xce\xb1"); /* not final */
     lower_is("\xce\xa3", "\xcf\x83");                 /* nothing before it: not final */
-    lower_is("\xce\x91.\xce\xa3", "\xce\xb1.\xcf\x82"); /* a dot is looked past */
+    lower_is("\xce\x91.\xce\xa3", "\xce\xb1.\xcf\x82"); /* a dot is ignored */
     lower_is("\xc8\xba", "\xe2\xb1\xa5");               /* two bytes become three */
     lower_is("\xf0\x90\x90\x80", "\xf0\x90\x90\xa8");
 }

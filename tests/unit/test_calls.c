@@ -1,4 +1,4 @@
-/* Sources and sinks over functions of the caller's, and archives through them. */
+/* Sources and sinks with the caller's functions, and archives through them. */
 #include "support.h"
 
 static tarn_error err;
@@ -9,7 +9,7 @@ typedef struct memory {
     size_t size, at, piece;
     size_t fails_at; /* SIZE_MAX: never */
     unsigned closed, begun, finished, abandoned;
-    bool silent; /* a failure says nothing */
+    bool silent; /* a failure sets no message */
 } memory;
 
 static tarn_status give(void *context, void *buf, size_t len, size_t *out_got,
@@ -182,7 +182,7 @@ static void sink_that_failed_is_abandoned(void **state)
     OK(tarn_sink_open("mine", &o, &sink, &err));
     tarn_sink_abandon(sink);
     assert_int_equal(m->abandoned, 2);
-    m->silent = true; /* finish says TARN_END, which must not pass for success */
+    m->silent = true; /* finish returns TARN_END, which must not count as success */
     OK(tarn_sink_open("mine", &o, &sink, &err));
     FAILS(TARN_ERR_USAGE, "TARN_END", tarn_sink_finish(sink, &err));
     FAILS(TARN_ERR_EXISTS, "a callback failed",
@@ -235,7 +235,7 @@ static void time_with_a_fraction_is_in_a_pax_header(void **state)
     static const char *const bad[] = {"", "1.5\n9 path=b", "inf", "e", "1 2"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         o.mtime_text = bad[i];
-        FAILS(TARN_ERR_USAGE, "no decimal number",
+        FAILS(TARN_ERR_USAGE, "not a decimal number",
               tarn_tar_writer_open("mine", &o, &w, &err));
     }
     o.mtime_text = "1.5";

@@ -1,5 +1,5 @@
-/* Datasets made from datasets: slices, lists, filters, orders and ranks in any sequence,
- * compared with plain arrays; keys and states in all of them. */
+/* Datasets derived from datasets: slices, lists, filters, orders and ranks in any
+ * sequence, compared with plain arrays; keys and states in all of them. */
 #include "ordering.h"
 
 enum { ROWS = 40, MAX_SEQ = 4096, MAX_SPLITS = 8, CHAINS = 4000 };
@@ -14,8 +14,7 @@ static uint64_t below(uint64_t n)
     return n ? rng % n : 0;
 }
 
-/* --- The model -----------------------------------------------------------------------
- */
+/* --- The model ---------------------------------------------------------------------- */
 
 typedef struct list {
     uint64_t at[MAX_SEQ];
@@ -27,11 +26,11 @@ typedef struct split {
     tarn_uneven ranks;
 } split;
 
-/* Rows in an order of one epoch, of which several splits in a row take a part. */
+/* Rows in an order of one epoch, of which several consecutive splits take a part. */
 typedef struct model {
     list base;
     bool ordered;
-    tarn_order_options o; /* arrays are those below */
+    tarn_order_options o; /* arrays belong to the rows below */
     double weights[MAX_SEQ];
     int64_t classes[MAX_SEQ];
     uint64_t lengths[MAX_SEQ], buckets[4];
@@ -44,7 +43,7 @@ static split outer_split(const model *m)
     return m->n_splits ? m->splits[m->n_splits - 1] : (split){0, 1, TARN_UNEVEN_KEEP};
 }
 
-/* The positions of one rank from a position on, of an epoch of n. */
+/* The positions of one rank, starting at a position, of an epoch of n. */
 static void take_part(list *seq, const split *s, uint64_t from)
 {
     static list out;
@@ -59,7 +58,7 @@ static void take_part(list *seq, const split *s, uint64_t from)
     *seq = out;
 }
 
-/* Numbers in the base, of the whole epoch before the last split. */
+/* Numbers in the base, for the whole epoch before the last split. */
 static void whole_epoch(const model *m, uint64_t epoch, list *out)
 {
     tarn_order_options o = m->o;
@@ -78,7 +77,7 @@ static void whole_epoch(const model *m, uint64_t epoch, list *out)
         take_part(out, &m->splits[i], 0);
 }
 
-/* Numbers as they come. */
+/* Numbers in their order. */
 static void numbers_of(const model *m, list *out)
 {
     split s = outer_split(m);
@@ -91,7 +90,7 @@ static bool is_whole(const model *m)
     return m->n_splits == 0;
 }
 
-/* Rows as they come are the base from now on. */
+/* Rows in their order become the base. */
 static void freeze(model *m)
 {
     static list seq;
@@ -106,8 +105,7 @@ static void freeze(model *m)
     m->n_splits = 0;
 }
 
-/* --- Random steps --------------------------------------------------------------------
- */
+/* --- Random steps ------------------------------------------------------------------- */
 
 static void replace(tarn_dataset **d, tarn_dataset *by)
 {
@@ -139,7 +137,7 @@ static void select_step(tarn_dataset **d, model *m)
     static list out, chosen;
     tarn_dataset *part;
     freeze(m);
-    chosen.n = m->base.n ? below(m->base.n * 3 / 2 + 1) : 0; /* some come again */
+    chosen.n = m->base.n ? below(m->base.n * 3 / 2 + 1) : 0; /* some are repeated */
     for (uint64_t i = 0; i < chosen.n; i++) {
         chosen.at[i] = below(m->base.n);
         out.at[i] = m->base.at[chosen.at[i]];
@@ -181,7 +179,7 @@ static void order_step(tarn_dataset **d, model *m)
     tarn_order_options o = m->o;
     tarn_dataset_info now;
     tarn_dataset_info_get(*d, &now, sizeof now);
-    if (m->o.epoch == 0) m->o.epoch = now.epoch; /* 0 is that of the dataset */
+    if (m->o.epoch == 0) m->o.epoch = now.epoch; /* 0 selects the dataset's own */
     o.weights = m->weights;
     o.classes = m->classes;
     o.lengths = m->lengths;
@@ -238,8 +236,7 @@ static void epoch_step(tarn_dataset **d, model *m)
     replace(d, other);
 }
 
-/* --- Comparing ------------------------------------------------------------------------
- */
+/* --- Comparing ---------------------------------------------------------------------- */
 
 static void check_sequence(tarn_dataset *d, const model *m, const list *want)
 {
@@ -262,7 +259,7 @@ static void check_sequence(tarn_dataset *d, const model *m, const list *want)
     free(got);
 }
 
-/* A key is found where it comes first, and nowhere if it was not chosen. */
+/* A key is found at its first position, and nowhere if it was not selected. */
 static void check_keys(tarn_dataset *d, const model *m, const list *want)
 {
     for (int k = 0; k < 4; k++) {
@@ -282,7 +279,7 @@ static void check_keys(tarn_dataset *d, const model *m, const list *want)
     FAILS(TARN_ERR_NO_SAMPLE, "no row", find_key(d, "1000", &found, &err));
 }
 
-/* Where an epoch stands after each rank has taken so many samples. */
+/* The position of an epoch after each rank has taken this many samples. */
 static uint64_t used_after(const split *s, uint64_t total, uint64_t taken)
 {
     uint64_t most = (total + s->world - 1) / s->world;
@@ -313,7 +310,7 @@ static void check_state(tarn_dataset *d, const model *m, uint64_t length)
     OK(tarn_dataset_resume(d, text.data, text.size, &rest, &err));
     check_sequence(rest, &later, &part);
     tarn_dataset_close(rest);
-    /* On other ranks, which replace the last split. */
+    /* With other ranks, which replace the last split. */
     if (m->n_splits == 0) {
         split o = {below(3), 3, (tarn_uneven)below(3)};
         OK(tarn_dataset_split(d, o.rank, o.world, o.ranks, &other, &err));
@@ -352,8 +349,7 @@ static void any_chain_is_what_arrays_give(void **state)
     tarn_dataset_close(rows);
 }
 
-/* --- Single steps ---------------------------------------------------------------------
- */
+/* --- Single steps ------------------------------------------------------------------- */
 
 static void expect(tarn_dataset *d, const char *want)
 {
@@ -390,10 +386,10 @@ static void slices_are_within_the_dataset(void **state)
                  {0, INT64_MIN, 2}, {UINT64_MAX, 1, 1}, {1, 1, UINT64_MAX},
                  {0, 3, 5},         {5, INT64_MIN, 3}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-        FAILS(TARN_ERR_USAGE, "is not within 10 samples",
+        FAILS(TARN_ERR_USAGE, "is out of range for 10 samples",
               tarn_dataset_slice(d, wrong[i].start, wrong[i].stride, wrong[i].count, &b,
                                  &err));
-    FAILS(TARN_ERR_NO_SAMPLE, "sample 10 of 10",
+    FAILS(TARN_ERR_NO_SAMPLE, "no sample 10; the dataset has 10",
           tarn_dataset_select(d, (const uint64_t[]){3, 10}, 2, &b, &err));
     tarn_dataset_close(a);
     tarn_dataset_close(d);
@@ -495,7 +491,7 @@ static void filters_by_key_and_field_go_below_the_order_too(void **state)
     assert_int_equal(tarn_dataset_count(a), 6);
     for (uint64_t i = 0; i < 6; i++)
         assert_int_equal(row_of(a, i), row_of(b, i));
-    /* After a split the filter keeps the order as it is. */
+    /* After a split the filter keeps the order unchanged. */
     OK(tarn_dataset_split(ordered, 1, 2, TARN_UNEVEN_KEEP, &part, &err));
     replace(&a, NULL);
     bool found[6];
@@ -536,7 +532,7 @@ static void a_slice_of_a_huge_shuffle_costs_no_memory(void **state)
         uint64_t at = below(tarn_dataset_count(part)), want;
         OK(order_at(order, huge - 1 - 3 * (5 + 1000 * (3 + 7 * at)), &want, &err));
         OK(mix_at(part, at, &place, &err));
-        /* Epoch 3 of the mix: its source has come huge times in each before. */
+        /* Epoch 3 of the mix: its source has come huge times in each epoch before. */
         assert_int_equal(place.pass, (3 * huge + want) / 10);
         assert_int_equal(place.sample, (3 * huge + want) % 10);
     }

@@ -1,5 +1,5 @@
-/* The table of codecs, values and their memory. The formats are judged by NumPy, Pillow
- * and WebDataset in tests/interop/test_codec.py. */
+/* The table of codecs, values and their memory. tests/interop/test_codec.py compares the
+ * formats with NumPy, Pillow and WebDataset. */
 #include "support.h"
 
 #include <tarn/codec.h>
@@ -24,7 +24,7 @@ static void encoding_appends_and_leaves_nothing_after_a_failure(void **state)
     OK(tarn_encode("cls", &seven, NULL, &out, &err));
     OK(tarn_encode("a.b.CLS", &seven, NULL, &out, &err));
     assert_true(holds(&out, "77"));
-    FAILS(TARN_ERR_UNSUPPORTED, "a field .npy takes an array (or bytes and text",
+    FAILS(TARN_ERR_UNSUPPORTED, "field .npy takes an array (or bytes and text",
           tarn_encode("npy", &seven, NULL, &out, &err));
     FAILS(TARN_ERR_UNSUPPORTED, "only Python can encode a value as .pickle",
           tarn_encode("pickle", &seven, NULL, &out, &err));
@@ -48,7 +48,7 @@ static void options_out_of_range_are_refused(void **state)
     FAILS(TARN_ERR_USAGE, "gzip_level", tarn_encode("bin.gz", &bytes, &o, &out, &err));
     o.size = 3;
     FAILS(TARN_ERR_USAGE, "initialiser", tarn_encode("bin.gz", &bytes, &o, &out, &err));
-    /* An older, shorter struct: what it lacks keeps the default. */
+    /* An older, shorter struct: missing members keep their defaults. */
     o.size = offsetof(tarn_encode_options, gzip_level);
     OK(tarn_encode("bin.gz", &bytes, &o, &out, &err));
     tarn_bytes_release(&out);
@@ -90,7 +90,7 @@ static void decoded_arrays_point_into_the_field_where_they_can(void **state)
     tarn_value_release(&back);
     tarn_value_release(&back);
 
-    /* One byte further the elements lie badly, and a copy is made. */
+    /* One byte further the elements are not aligned, and a copy is made. */
     OK(tarn__bytes_add(&out, "", 1, &err));
     memmove(out.data + 1, out.data, out.size - 1);
     OK(tarn_decode("npy", out.data + 1, out.size - 1, NULL, &back, &err));
@@ -120,7 +120,7 @@ static void a_bomb_takes_no_more_memory_than_its_limit(void **state)
     free(zeros);
 }
 
-/* As a field, and as the payload of a pack. */
+/* As a field, and as the payload of an IAC file. */
 static tarn_status expand_both(const void *data, size_t size, tarn_bytes *out)
 {
     tarn_view view;
@@ -130,8 +130,8 @@ static tarn_status expand_both(const void *data, size_t size, tarn_bytes *out)
     return status;
 }
 
-/* A raw block of five bytes in a frame that asks for a window, and bytes to be passed
- * over that make the data so long. */
+/* A raw block of five bytes in a frame that requests a window, and skippable bytes that
+ * make the data long enough. */
 static tarn_status expand_window(unsigned log, size_t length)
 {
     static const unsigned char frame[] = "\x28\xb5\x2f\xfd\0?\x29\0\0hello";
@@ -151,7 +151,7 @@ static tarn_status expand_window(unsigned log, size_t length)
     return status;
 }
 
-static void a_window_is_no_larger_than_the_data_justify(void **state)
+static void a_window_is_not_larger_than_the_data_justify(void **state)
 {
     (void)state;
     enum { SMALL = (1 << 20) - 1, LARGE = 1 << 20 };
@@ -163,7 +163,7 @@ static void a_window_is_no_larger_than_the_data_justify(void **state)
     FAILS(TARN_ERR_LIMIT, "a window of more than 128 MiB", expand_window(28, LARGE));
 }
 
-/* Also where its last block is empty, and the data are too many to be decoded at once. */
+/* Also where its last block is empty, and the data is too long to be decoded at once. */
 static void a_frame_has_as_many_bytes_as_it_says(void **state)
 {
     (void)state;
@@ -176,7 +176,7 @@ static void a_frame_has_as_many_bytes_as_it_says(void **state)
     tarn_bytes_release(&out);
 }
 
-/* Their decoders, where libzstd has them, take any window. */
+/* Their decoders, where libzstd has them, accept any window. */
 static void formats_from_before_zstd_08_are_refused(void **state)
 {
     (void)state;
@@ -228,7 +228,7 @@ int main(void)
         cmocka_unit_test(arrays_that_cannot_be_are_refused),
         cmocka_unit_test(decoded_arrays_point_into_the_field_where_they_can),
         cmocka_unit_test(a_bomb_takes_no_more_memory_than_its_limit),
-        cmocka_unit_test(a_window_is_no_larger_than_the_data_justify),
+        cmocka_unit_test(a_window_is_not_larger_than_the_data_justify),
         cmocka_unit_test(a_frame_has_as_many_bytes_as_it_says),
         cmocka_unit_test(formats_from_before_zstd_08_are_refused),
         cmocka_unit_test(threads_may_encode_at_once),

@@ -1,6 +1,6 @@
 /* Coders of compressed data, one call at a time: pieces of any size, damage with its
- * reason, and buffers of more than 32 bits can count. What source.c makes of them is in
- * test_filters.c. */
+ * reason, and buffers larger than 32 bits can count. test_filters.c tests the use in
+ * source.c. */
 #include "support.h"
 
 #include <sys/mman.h>
@@ -18,7 +18,7 @@ static const tarn__filter *const writers[] = {&tarn__filter_gzip, &tarn__filter_
 
 enum { ROOM = 1 << 16, PLAIN = 20000 };
 
-/* Numbers that hardly shrink, and then a run that does. */
+/* Numbers that hardly compress, and then a run that does. */
 static void fill_plain(unsigned char *out)
 {
     uint32_t seed = 3;
@@ -28,7 +28,7 @@ static void fill_plain(unsigned char *out)
     }
 }
 
-/* So many bytes at a time on either side. */
+/* This many bytes at a time on either side. */
 static size_t encode_all(const tarn__filter *f, const unsigned char *data, size_t size,
                          size_t piece, unsigned char *out)
 {
@@ -49,7 +49,7 @@ static size_t encode_all(const tarn__filter *f, const unsigned char *data, size_
     return made;
 }
 
-/* As far as the data go; *out_end if the member ended there. */
+/* Decodes as far as possible; *out_end if the member ended there. */
 static tarn_status decode_all(const tarn__filter *f, const void *data, size_t size,
                               size_t piece, unsigned char *out, size_t *out_size,
                               bool *out_end)
@@ -89,14 +89,14 @@ static void any_pieces_make_the_same_whole(void **state)
                 assert_int_equal(got, PLAIN);
                 assert_memory_equal(again, plain, PLAIN);
             }
-            /* Without the last byte it is no whole. */
+            /* Without the last byte it is incomplete. */
             OK(decode_all(writers[i], packed, size - 1, 300, again, &got, &end));
             assert_false(end);
         }
 }
 
-/* Calls that can do nothing yet are no errors, however many there are. */
-static void nothing_to_do_is_no_error(void **state)
+/* Calls that can do nothing yet are not errors, however many there are. */
+static void nothing_to_do_is_not_an_error(void **state)
 {
     (void)state;
     static unsigned char plain[PLAIN], packed[ROOM], again[ROOM];
@@ -130,8 +130,7 @@ static void nothing_to_do_is_no_error(void **state)
     }
 }
 
-/* --- gzip ----------------------------------------------------------------------------
- */
+/* --- gzip --------------------------------------------------------------------------- */
 
 #define GZIP_HEAD "\x1f\x8b\x08\0\0\0\0\0\0\x03"
 
@@ -144,19 +143,20 @@ static void damaged_gzip_says_what_is_wrong(void **state)
         const char *part;
     } cases[] = {
         /* The last block, of kind 3. */
-        {GZIP_HEAD "\x07\0\0\0\0\0\0\0\0\0\0\0", 22, "a block of no known kind"},
-        /* A stored block whose length and its complement do not agree. */
-        {GZIP_HEAD "\x01\x05\0\x05\0abcde\0\0\0\0\0\0\0\0", 28, "a block of no known"},
+        {GZIP_HEAD "\x07\0\0\0\0\0\0\0\0\0\0\0", 22, "unknown block type"},
+        /* A stored block whose length and complement do not match. */
+        {GZIP_HEAD "\x01\x05\0\x05\0abcde\0\0\0\0\0\0\0\0", 28, "unknown block type"},
         /* Fixed codes, symbol 286. */
-        {GZIP_HEAD "\x1b\x03\0\0\0\0\0\0\0\0\0\0", 22, "a code that stands for nothing"},
-        /* Fixed codes, three bytes from one byte back, with nothing before. */
-        {GZIP_HEAD "\x03\x02\0\0\0\0\0\0\0\0\0\0", 22, "a distance past the beginning"},
-        /* A stored "hi" with a sum that is not its own, and then with a wrong length. */
+        {GZIP_HEAD "\x1b\x03\0\0\0\0\0\0\0\0\0\0", 22, "invalid code"},
+        /* Fixed codes, three bytes from a distance of one, with nothing before. */
+        {GZIP_HEAD "\x03\x02\0\0\0\0\0\0\0\0\0\0", 22,
+         "distance before the start of the data"},
+        /* A stored "hi" with a wrong checksum, and then with a wrong length. */
         {GZIP_HEAD "\x01\x02\0\xfd\xffhi\0\0\0\0\x02\0\0\0", 25, "checksum or length"},
         {GZIP_HEAD "\x01\x02\0\xfd\xffhi\xac\x2a\x93\xd8\x03\0\0\0", 25,
          "checksum or length"},
-        {"\x1f\x8c\x08\0\0\0\0\0\0\x03\0\0\0\0\0\0\0\0\0\0\0\0", 22, "header that is"},
-        {"\x1f\x8b\x07\0\0\0\0\0\0\x03\0\0\0\0\0\0\0\0\0\0\0\0", 22, "header that is"},
+        {"\x1f\x8c\x08\0\0\0\0\0\0\x03\0\0\0\0\0\0\0\0\0\0\0\0", 22, "invalid header"},
+        {"\x1f\x8b\x07\0\0\0\0\0\0\x03\0\0\0\0\0\0\0\0\0\0\0\0", 22, "invalid header"},
     };
     static unsigned char out[ROOM];
     for (size_t i = 0; i < COUNT(cases); i++)
@@ -176,8 +176,7 @@ static void damaged_gzip_says_what_is_wrong(void **state)
     assert_memory_equal(out, "hi", 2);
 }
 
-/* --- xz, zstd and bzip2 --------------------------------------------------------------
- */
+/* --- xz, zstd and bzip2 ------------------------------------------------------------- */
 
 static tarn_status decode_whole(const tarn__filter *f, const void *data, size_t size)
 {
@@ -187,7 +186,7 @@ static tarn_status decode_whole(const tarn__filter *f, const void *data, size_t 
     return decode_all(f, data, size, 64, out, &got, &end);
 }
 
-/* The header of a stream with these flags, and a sum that fits them. */
+/* The header of a stream with these flags, and a matching checksum. */
 static void xz_header(unsigned char out[12], unsigned char first, unsigned char check)
 {
     memcpy(out,
@@ -203,10 +202,10 @@ static void unknown_checks_of_xz_are_not_called_damage(void **state)
 {
     (void)state;
     unsigned char head[12];
-    xz_header(head, 0, 2); /* a check whose size is known, but nothing else of it */
+    xz_header(head, 0, 2); /* a check whose size is known, but nothing else */
     FAILS(TARN_ERR_UNSUPPORTED, "filter or checksum",
           decode_whole(&tarn__filter_xz, head, sizeof head));
-    xz_header(head, 1, 1); /* flags without a meaning */
+    xz_header(head, 1, 1); /* flags without meaning */
     FAILS(TARN_ERR_UNSUPPORTED, "filter or checksum",
           decode_whole(&tarn__filter_xz, head, sizeof head));
     xz_header(head, 0, 1);
@@ -216,7 +215,7 @@ static void unknown_checks_of_xz_are_not_called_damage(void **state)
           decode_whole(&tarn__filter_xz, head, sizeof head));
 }
 
-static void damage_of_the_others_is_told(void **state)
+static void damage_of_the_others_is_reported(void **state)
 {
     (void)state;
     static unsigned char plain[PLAIN], packed[ROOM];
@@ -228,12 +227,12 @@ static void damage_of_the_others_is_told(void **state)
         packed[size / 2] ^= 0x10;
         FAILS(TARN_ERR_FORMAT, parts[i], decode_whole(writers[i], packed, size));
     }
-    /* lzma begins with no magic: properties that none can have. */
+    /* lzma has no magic number: impossible properties. */
     FAILS(TARN_ERR_FORMAT, "damaged xz data",
           decode_whole(&tarn__filter_lzma, "\xff\xff\xff\xff\xff\xff\xff\xff", 8));
 }
 
-static void beginnings_are_told_apart(void **state)
+static void magic_numbers_are_distinguished(void **state)
 {
     (void)state;
     static const struct {
@@ -261,7 +260,7 @@ static void beginnings_are_told_apart(void **state)
         {&tarn__filter_zstd, "\x60\x2a\x4d\x18", 4, TARN__MATCH_NO},
         {&tarn__filter_lzma, "", 0, TARN__MATCH_NO},
         {&tarn__filter_lzma, "\x5d\0\0\x80\0", 5, TARN__MATCH_NO},
-        /* 3 * 2^20 is of two bits, 5 * 2^20 of two that do not touch. */
+        /* 3 * 2^20 has two bits set, 5 * 2^20 two that are not adjacent. */
         {&tarn__filter_lzma, "\x5d\0\0\x30\0\xff\xff\xff\xff\xff\xff\xff\xff", 14,
          TARN__MATCH_YES},
         {&tarn__filter_lzma, "\x5d\0\0\x50\0\xff\xff\xff\xff\xff\xff\xff\xff", 14,
@@ -275,13 +274,12 @@ static void beginnings_are_told_apart(void **state)
     }
 }
 
-/* --- Large buffers -------------------------------------------------------------------
- */
+/* --- Large buffers ------------------------------------------------------------------ */
 
-/* zlib, bzip2 and ISA-L count in 32 bits; of so many bytes the low half is 5. */
+/* zlib, bzip2 and ISA-L count in 32 bits; the low half of this size is 5. */
 static const size_t LARGE = (UINT64_C(1) << 32) + 5;
 
-/* Memory that costs nothing until it is touched. */
+/* Memory that is not allocated until it is touched. */
 static unsigned char *large_zeros(void)
 {
     void *p = mmap(NULL, LARGE, PROT_READ | PROT_WRITE,
@@ -315,7 +313,7 @@ static void buffers_of_more_than_32_bits_are_decoded(void **state)
     munmap(out, LARGE);
 }
 
-/* If only the low half of the size were seen, the stream would end after five bytes. */
+/* If only the low half of the size were used, the stream would end after five bytes. */
 static void buffers_of_more_than_32_bits_are_encoded(void **state)
 {
     (void)state;
@@ -350,11 +348,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_pieces_make_the_same_whole),
-        cmocka_unit_test(nothing_to_do_is_no_error),
+        cmocka_unit_test(nothing_to_do_is_not_an_error),
         cmocka_unit_test(damaged_gzip_says_what_is_wrong),
         cmocka_unit_test(unknown_checks_of_xz_are_not_called_damage),
-        cmocka_unit_test(damage_of_the_others_is_told),
-        cmocka_unit_test(beginnings_are_told_apart),
+        cmocka_unit_test(damage_of_the_others_is_reported),
+        cmocka_unit_test(magic_numbers_are_distinguished),
         cmocka_unit_test(buffers_of_more_than_32_bits_are_decoded),
         cmocka_unit_test(buffers_of_more_than_32_bits_are_encoded),
     };

@@ -1,5 +1,6 @@
-/* Reading what is not in memory: many ranges at once by every way, with and without
- * rings, across forks and threads; and datasets that read their batches so. */
+/* Reading data that is not in memory: many ranges at once by every method, with and
+ * without rings, across forks and threads; and datasets that read their batches in this
+ * way. */
 #include "support.h"
 
 #include <errno.h>
@@ -37,10 +38,10 @@ typedef struct files {
     tarn__ranges_file gathered[FILES];
 } files;
 
-/* What the library tells the system to read: bytes, and the most in one call. */
+/* Readahead that the library requests: bytes, and the most in one call. */
 static atomic_size_t told_bytes, told_most;
 
-/* Stands before the system's. */
+/* Replaces the system's function. */
 int posix_fadvise(int fd, off_t offset, off_t len, int advice)
 {
     if (advice == POSIX_FADV_WILLNEED) {
@@ -71,7 +72,7 @@ static void open_files(files *f)
         evict(path);
         OK(tarn__file_open(&f->files[i], path, &err));
         f->gathered[i] = (tarn__ranges_file){f->files[i].path, f->files[i].fd, -1, 0};
-        /* The last one is as on a file system that has no direct reads. */
+        /* The last one simulates a file system without direct reads. */
         if (i + 1 < FILES)
             f->gathered[i].direct =
                 tarn__open_direct(f->files[i].fd, &f->gathered[i].align);
@@ -100,8 +101,8 @@ static int by_place(const void *a, const void *b)
     return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
-/* Pieces of all sizes, some empty, some at the very end, some twice, some so close that
- * they are read together; in order of place or not. */
+/* Ranges of all sizes, some empty, some at the very end, some twice, some so close that
+ * they are read together; sorted by offset or not. */
 static size_t make_pieces(const files *f, uint64_t seed, bool sorted,
                           tarn__ranges_piece *pieces, unsigned char *memory, size_t room)
 {
@@ -144,7 +145,7 @@ static bool are_right(const files *f, const tarn__ranges_piece *pieces, size_t c
 
 enum { ROOM = 4 << 20 };
 
-/* Whether a gather reads right, by a way. */
+/* Whether a method reads the right bytes. */
 static bool reads_right(const files *f, tarn__ranges *g, tarn__ranges_way way,
                         uint64_t seed, bool sorted)
 {
@@ -195,12 +196,12 @@ static void the_first_piece_that_ends_early_is_the_error(void **state)
                                              .offset = i % 100 * 20480,
                                              .size = 5000,
                                              .to = memory + i * 5000};
-        /* The file has 1048576 bytes: piece 51 begins inside and ends outside. */
-        FAILS(TARN_ERR_TRUNCATED, "4096 bytes into the",
+        /* The file has 1048576 bytes: range 51 begins inside and ends outside. */
+        FAILS(TARN_ERR_TRUNCATED, "found 4096 of",
               tarn__ranges_read(&g, (tarn__ranges_way)way, pieces, 200, &err));
         assert_string_equal(err.path, f.files[1].path);
         assert_int_equal(err.offset, 51 * 20480);
-        /* The same gather goes on. */
+        /* The same object can be used again. */
         OK(tarn__ranges_read(&g, (tarn__ranges_way)way, pieces, 100, &err));
         assert_true(are_right(&f, pieces, 100));
         tarn__ranges_reset(&g);
@@ -224,12 +225,12 @@ static void what_cannot_be_read_names_the_file(void **state)
               tarn__ranges_read(&g, (tarn__ranges_way)way, &piece, 1, &err));
         assert_string_equal(err.path, f.files[0].path);
         assert_int_equal(err.offset, 4096);
-        /* Direct reads that are refused after all are made up for. */
+        /* Direct reads that are refused later are replaced by others. */
         piece.file = &refused;
         OK(tarn__ranges_read(&g, (tarn__ranges_way)way, &piece, 1, &err));
         assert_int_equal(memory[7], byte_at(0, 4096 + 7));
         piece.offset = UINT64_MAX - 100;
-        FAILS(TARN_ERR_FORMAT, "past any file",
+        FAILS(TARN_ERR_FORMAT, "larger than any file",
               tarn__ranges_read(&g, (tarn__ranges_way)way, &piece, 1, &err));
         tarn__ranges_reset(&g);
     }
@@ -260,7 +261,7 @@ static int child_status(pid_t pid)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 255;
 }
 
-static void where_rings_are_forbidden_reads_are_announced_and_that_is_told(void **state)
+static void where_rings_are_forbidden_reads_are_announced_and_reported(void **state)
 {
     (void)state;
     static const int errors[] = {EPERM, ENOSYS, EACCES};
@@ -307,7 +308,7 @@ static void a_child_makes_a_ring_of_its_own(void **state)
         assert_true(reads_right(&f, &g, TARN__RANGES_DIRECT, 100 + i, true));
     assert_int_equal(child_status(pid), 0);
     assert_ptr_equal(g.ring, ring);
-    /* A child that only lets go of what it got. */
+    /* A child that only frees what it inherited. */
     if ((pid = fork()) == 0) {
         tarn__ranges_reset(&g);
         _exit(0);
@@ -353,7 +354,7 @@ static void threads_have_rings_of_their_own(void **state)
     close_files(&f);
 }
 
-/* --- What is done when ------------------------------------------------------------- */
+/* --- When each method is used ------------------------------------------------------- */
 
 /* Items whose number is below *state are in memory. */
 static bool below_is_resident(void *state, const tarn__item *item)
@@ -397,7 +398,7 @@ static void data_is_read_as_memory_and_the_caller_say(void **state)
     assert_int_equal(choose(&mapped, 0, FAR), TARN__COLD_ANNOUNCE);
 }
 
-/* While data is in memory one item is asked about for each MB. */
+/* While data is in memory, one item per MB is checked. */
 static void warm_data_is_seldom_asked_about(void **state)
 {
     (void)state;
@@ -429,7 +430,7 @@ static size_t size_of(unsigned i)
     return i % 50 == 7 ? 0 : i % 60 == 9 ? 400000 : i * 37 % 5000;
 }
 
-/* A fold of two fields; with pax a header before each member that the check looks at. */
+/* A fold of two fields; with pax, a header before each member that the check reads. */
 static void make_fold(const char *folder, unsigned shards, bool pax, bool sums)
 {
     char path[600];
@@ -546,7 +547,7 @@ static void a_fold_out_of_memory_is_noticed(void **state)
     tarn_dataset_batch b = TARN_DATASET_BATCH_INIT;
     make_fold("noticed", 1, false, true);
     OK(tarn__file_open(&file, scratch_path("noticed/t_0000.tar"), &err));
-    bool evicted = !tarn__is_cached(&file); /* not so on tmpfs */
+    bool evicted = !tarn__is_cached(&file); /* not on tmpfs */
     tarn__file_close(&file);
     tarn_dataset *d = open_fold("noticed", TARN_IO_AUTO, false, false);
     assert_true(batch_is_right(d, &b, 1, &err));
@@ -567,13 +568,13 @@ static void patch(const char *name, uint64_t offset, const char *text)
     close(fd);
 }
 
-static void cold_folds_tell_what_is_wrong_and_where(void **state)
+static void cold_folds_report_what_is_wrong_and_where(void **state)
 {
     (void)state;
     tarn_dataset_batch b = TARN_DATASET_BATCH_INIT;
     uint64_t samples[] = {299, 3, 1, 2};
     make_fold("wrong", 2, false, true);
-    /* Sample 0 is empty, so sample 1's header is behind two members: 512, 512 + 512. */
+    /* Sample 0 is empty, so sample 1's header is after two members: 512, 512 + 512. */
     uint64_t header = 1536, payload = header + 512;
     tarn_dataset *d = open_fold("wrong", TARN_IO_AUTO, true, true);
     OK(tarn_dataset_read(d, samples, 4, NULL, 0, &b, &err));
@@ -593,7 +594,7 @@ static void cold_folds_tell_what_is_wrong_and_where(void **state)
     OK(tarn_dataset_read(d, samples, 4, NULL, 0, &b, &err));
 
     assert_int_equal(truncate(scratch_path("wrong/t_0001.tar"), 70000), 0);
-    FAILS(TARN_ERR_STALE, "the shard has 70000 bytes",
+    FAILS(TARN_ERR_STALE, "found 70000 bytes",
           tarn_dataset_read(d, samples, 4, NULL, 0, &b, &err));
     assert_non_null(strstr(err.path, "t_0001.tar"));
     tarn_dataset_batch_reset(&b);
@@ -628,7 +629,7 @@ static void cold_threads_share_few_descriptors(void **state)
     make_fold("many", 60, false, true);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
     low = old;
-    low.rlim_cur = 96; /* of which the fold takes a quarter */
+    low.rlim_cur = 96; /* of which the fold uses a quarter */
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
     for (int threads = 1; threads <= THREADS; threads += THREADS - 1) {
         tarn_dataset *d = open_fold("many", TARN_IO_AUTO, true, false);
@@ -671,7 +672,7 @@ static void a_dataset_is_read_on_in_a_child(void **state)
 
 enum { PARTS = 3 };
 
-/* A mix of a fold, an array file and a pack. */
+/* A mix of a fold, an array file and an IAC file. */
 static void read_everything(bool cold, bool ahead, tarn_dataset_batch *out)
 {
     static const char *const paths[] = {"01_basic:train", "gnz/basic.gnz",
@@ -720,7 +721,7 @@ static void cold_mixes_give_the_same_bytes(void **state)
     }
 }
 
-static void prefetching_passes_over_what_is_not_there(void **state)
+static void prefetching_skips_missing_samples(void **state)
 {
     (void)state;
     make_fold("ahead", 2, false, true);
@@ -739,7 +740,7 @@ static void prefetching_passes_over_what_is_not_there(void **state)
     tarn_dataset_close(d);
 }
 
-/* The system drops what is more than it reads ahead, 128 KB by default. */
+/* The system drops requests beyond its readahead, 128 KB by default. */
 static void views_of_a_loader_are_announced_in_small_pieces(void **state)
 {
     (void)state;
@@ -773,18 +774,18 @@ int main(void)
         cmocka_unit_test(every_way_gives_the_files_bytes),
         cmocka_unit_test(the_first_piece_that_ends_early_is_the_error),
         cmocka_unit_test(what_cannot_be_read_names_the_file),
-        cmocka_unit_test(where_rings_are_forbidden_reads_are_announced_and_that_is_told),
+        cmocka_unit_test(where_rings_are_forbidden_reads_are_announced_and_reported),
         cmocka_unit_test(a_child_makes_a_ring_of_its_own),
         cmocka_unit_test(threads_have_rings_of_their_own),
         cmocka_unit_test(data_is_read_as_memory_and_the_caller_say),
         cmocka_unit_test(warm_data_is_seldom_asked_about),
         cmocka_unit_test(a_fold_out_of_memory_is_noticed),
         cmocka_unit_test(cold_folds_give_the_same_batches),
-        cmocka_unit_test(cold_folds_tell_what_is_wrong_and_where),
+        cmocka_unit_test(cold_folds_report_what_is_wrong_and_where),
         cmocka_unit_test(cold_threads_share_few_descriptors),
         cmocka_unit_test(a_dataset_is_read_on_in_a_child),
         cmocka_unit_test(cold_mixes_give_the_same_bytes),
-        cmocka_unit_test(prefetching_passes_over_what_is_not_there),
+        cmocka_unit_test(prefetching_skips_missing_samples),
         cmocka_unit_test(views_of_a_loader_are_announced_in_small_pieces),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);

@@ -1,4 +1,4 @@
-/* Collections: what is a source and what is not, the numbers of classes, and stopping. */
+/* Collections: valid and invalid sources, the numbers of classes, and cancelling. */
 #include "support.h"
 
 #include <sys/stat.h>
@@ -9,7 +9,7 @@ static tarn_error err;
 
 typedef struct seen {
     unsigned puts, notices;
-    unsigned stop_after;               /* puts; 0: never */
+    unsigned stop_after;               /* after this many puts; 0: never */
     char last[TARN_ERROR_MESSAGE_MAX]; /* notice, or the value of cls */
 } seen;
 
@@ -40,7 +40,7 @@ static int on_progress(void *context, uint64_t done, uint64_t total)
     return s->stop_after && done >= s->stop_after;
 }
 
-/* A folder with one file in it, both made here. */
+/* Creates a folder with one file in it. */
 static const char *folder_with(const char *folder, const char *file)
 {
     const char *path = scratch_path(folder);
@@ -91,7 +91,7 @@ static void stopping_takes_no_more_than_the_sample_at_hand(void **state)
     }
 }
 
-static void the_output_is_no_source(void **state)
+static void the_output_is_not_a_source(void **state)
 {
     (void)state;
     seen s = {0};
@@ -105,7 +105,7 @@ static void the_output_is_no_source(void **state)
     assert_non_null(strstr(s.last, "the output"));
     tarn__collection_free(c);
     c = begin(&s, false, scratch_path("source"));
-    FAILS(TARN_ERR_USAGE, "the output as well",
+    FAILS(TARN_ERR_USAGE, "also the output",
           tarn__collection_add_folder(c, scratch_path("source"), &err));
     tarn__collection_free(c);
 }
@@ -130,16 +130,16 @@ static void classes_keep_the_numbers_they_were_given(void **state)
     tarn__collection_free(c);
 }
 
-static void new_classes_stand_behind_by_name(void **state)
+static void new_classes_follow_sorted_by_name(void **state)
 {
     (void)state;
     seen s = {0};
-    mkdir(scratch_path("behind"), 0777);
-    folder_with("behind/owl", "o.txt");
-    folder_with("behind/ant", "a.txt");
+    mkdir(scratch_path("later"), 0777);
+    folder_with("later/owl", "o.txt");
+    folder_with("later/ant", "a.txt");
     tarn__collection *c = begin(&s, true, NULL);
     OK(tarn__collection_add_class(c, "yak", 3, &err));
-    OK(tarn__collection_add_folder(c, scratch_path("behind"), &err));
+    OK(tarn__collection_add_folder(c, scratch_path("later"), &err));
     OK(tarn__collection_group(c, &err));
     assert_string_equal(tarn__names_get(&c->classes, 0).data, "yak");
     assert_string_equal(tarn__names_get(&c->classes, 1).data, "ant");
@@ -147,7 +147,7 @@ static void new_classes_stand_behind_by_name(void **state)
     tarn__collection_free(c);
 }
 
-static void a_line_without_a_value_is_told(void **state)
+static void a_line_without_a_value_is_reported(void **state)
 {
     (void)state;
     static const char text[] = "key,txt\na,x\nb,\n";
@@ -166,10 +166,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stopping_takes_no_more_than_the_sample_at_hand),
-        cmocka_unit_test(the_output_is_no_source),
+        cmocka_unit_test(the_output_is_not_a_source),
         cmocka_unit_test(classes_keep_the_numbers_they_were_given),
-        cmocka_unit_test(new_classes_stand_behind_by_name),
-        cmocka_unit_test(a_line_without_a_value_is_told),
+        cmocka_unit_test(new_classes_follow_sorted_by_name),
+        cmocka_unit_test(a_line_without_a_value_is_reported),
     };
     return cmocka_run_group_tests_name("collect", tests, NULL, scratch_remove);
 }

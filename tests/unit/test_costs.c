@@ -1,6 +1,6 @@
-/* Many records of one key, many fields of one sample, many texts of no bytes: what is
- * asked of them is answered without going through all of them for each. Nothing is timed
- * here; done the long way, these tests do not come to an end. */
+/* Many records of one key, many fields of one sample, many empty texts: each lookup must
+ * not go through all of them. Nothing is timed here; with slow algorithms these tests do
+ * not end. */
 #include "iac_help.h"
 #include "packing.h"
 
@@ -66,7 +66,7 @@ static void check_kept(tarn_dataset *d, const char *key)
     tarn_dataset_close(kept);
 }
 
-/* Of a part and some of its samples; rounds: how often each comes. */
+/* For a part and some of its samples; rounds: how often each comes. */
 static tarn_dataset *mix_of(tarn_dataset *whole, uint64_t from, uint64_t rounds)
 {
     tarn_dataset *some, *mix;
@@ -143,9 +143,8 @@ static void check_field(tarn_dataset *d, const char *name, unsigned record)
     tarn_view_release(&view);
 }
 
-/* One sample that has "twice" very often, then f0 up to the last; and one of "twice"
- * only.
- */
+/* One sample that has "twice" very often, then f0 up to the last; and one with only
+ * "twice". */
 static tarn_dataset *open_long(void)
 {
     static const char *const columns[] = {"text:key", "text:field"};
@@ -187,7 +186,7 @@ static void fields_of_a_long_sample_are_found(void **state)
     tarn_dataset_close(d);
 }
 
-/* --- Rows of no bytes -------------------------------------------------------------- */
+/* --- Empty rows --------------------------------------------------------------------- */
 
 static const char *empty_rows(const char *count)
 {
@@ -202,7 +201,7 @@ static const char *empty_rows(const char *count)
     return path;
 }
 
-static void texts_of_no_bytes_are_no_keys(void **state)
+static void empty_texts_are_not_keys(void **state)
 {
     (void)state;
     const char *path = empty_rows("1048576");
@@ -215,14 +214,15 @@ static void texts_of_no_bytes_are_no_keys(void **state)
     assert_int_equal(found, 1048575);
     tarn_dataset_close(d);
     o.key_column = "_key";
-    FAILS(TARN_ERR_USAGE, "cannot hold the keys", tarn_dataset_open(path, &o, &d, &err));
+    FAILS(TARN_ERR_USAGE, "cannot be used as keys",
+          tarn_dataset_open(path, &o, &d, &err));
 }
 
 static void samples_of_no_bytes_are_not_many(void **state)
 {
     (void)state;
     tarn_dataset *d;
-    FAILS(TARN_ERR_LIMIT, "1048577 samples, and not one byte",
+    FAILS(TARN_ERR_LIMIT, "claims 1048577 samples of 0 bytes",
           tarn_dataset_open(empty_rows("1048577"), NULL, &d, &err));
     FAILS(TARN_ERR_LIMIT, "4611686018427387904 samples",
           tarn_dataset_open(empty_rows("4611686018427387904"), NULL, &d, &err));
@@ -234,7 +234,7 @@ int main(void)
         cmocka_unit_test(keys_that_repeat_in_a_mix_are_all_found),
         cmocka_unit_test(keys_that_repeat_in_an_order_are_found),
         cmocka_unit_test(fields_of_a_long_sample_are_found),
-        cmocka_unit_test(texts_of_no_bytes_are_no_keys),
+        cmocka_unit_test(empty_texts_are_not_keys),
         cmocka_unit_test(samples_of_no_bytes_are_not_many),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);

@@ -1,6 +1,6 @@
-/* Damaged fields: arrays, images and compressed data. Those with checksums of their own
- * give an error or the same value. The others have nothing to tell a changed bit by
- * (their shard's sums do): here they give an error or a value within the limits, in
+/* Damaged fields: arrays, images and compressed data. Fields with their own checksums
+ * give an error or the same value. In the others a changed bit cannot be detected (only
+ * by the sums of their shard): here they give an error or a value within the limits, in
  * bounds. */
 #include "damage.h"
 
@@ -12,7 +12,7 @@ enum { MAX_SIZE = 1 << 20, MAX_PIXELS = 1 << 16, SIDE = 12 };
 
 typedef struct field {
     const char *name;
-    bool exact; /* a change is noticed, or changes nothing */
+    bool exact; /* a change is detected, or changes nothing */
     tarn_bytes sound;
     tarn_value value;
 } field;
@@ -25,7 +25,7 @@ static tarn_status decode(const field *f, const void *data, size_t size, tarn_va
     return tarn_decode(f->name, data, size, &o, out, &err);
 }
 
-/* Every element, touched. */
+/* Reads every element. */
 static unsigned char *pack(const tarn_array *a, size_t *out_size)
 {
     *out_size = (size_t)tarn_array_bytes(a);
@@ -76,7 +76,8 @@ static const char *check_field(void *context, const unsigned char *bytes, size_t
     tarn_value value;
     err = (tarn_error){0};
     if (decode(f, bytes, size, &value) != TARN_OK)
-        return err.code > TARN_END && err.message[0] ? NULL : "a failure without a word";
+        return err.code > TARN_END && err.message[0] ? NULL
+                                                     : "a failure without a message";
     const char *why = check_value(&value);
     if (!why && f->exact && !same_value(&f->value, &value)) why = "another value";
     tarn_value_release(&value);
@@ -120,7 +121,7 @@ static void damaged_arrays_are_errors_or_in_bounds(void **state)
         sweep_field(names[i], false, i ? &value : &many);
 }
 
-/* A member's CRC-32 is of its contents; its name stands twice, and must be the same. */
+/* A member's CRC-32 covers its content; its name appears twice, and must be the same. */
 static void damaged_npz_is_noticed_or_harmless(void **state)
 {
     static const char *const names[] = {"left", "right"};

@@ -1,6 +1,6 @@
-/* Damaged array files, packs, and the journals of both kinds of writers. Each gives an
- * error when it is opened, read or verified, or exactly what the sound file gives; a
- * damaged journal changes nothing. */
+/* Damaged array files, IAC files, and the journals of both kinds of writers. Each gives
+ * an error when it is opened, read or verified, or exactly the content of the intact
+ * file; a damaged journal changes nothing. */
 #include "damage.h"
 #include "iac_help.h"
 
@@ -14,7 +14,7 @@
 
 static tarn_error err;
 
-static bool is_told(void)
+static bool has_message(void)
 {
     return err.code > TARN_END && err.message[0];
 }
@@ -64,7 +64,8 @@ static void make_gnz(const char *path, const char *metadata)
         free(data[i]);
 }
 
-/* All ways of reading, whatever the header says; whether all is as it was. */
+/* All ways of reading, whatever the header says; returns whether everything is unchanged.
+ */
 static bool same_array(tarn_gnz *gnz, size_t number)
 {
     tarn_gnz_array info;
@@ -81,7 +82,7 @@ static bool same_array(tarn_gnz *gnz, size_t number)
                 memcmp(info.shape, want.shape, info.ndim * sizeof *info.shape) == 0;
     if (tarn_gnz_read(gnz, number, 0, info.ndim ? info.shape[0] : 1, read, bytes, &err) !=
         TARN_OK)
-        assert_true(is_told());
+        assert_true(has_message());
     else if (same)
         same = memcmp(read, data, bytes) == 0;
     if (tarn_gnz_get(gnz, number, TARN_GNZ_READ, &view, &err) == TARN_OK) {
@@ -113,7 +114,7 @@ static const char *check_gnz(void *context, const unsigned char *bytes, size_t s
     write_file(path, bytes, size);
     err = (tarn_error){0};
     if (tarn_gnz_open(path, NULL, &gnz, &err) != TARN_OK)
-        return is_told() ? NULL : "a failure without a word";
+        return has_message() ? NULL : "a failure without a message";
     bool same = same_gnz(gnz, "{\"who\": \"kea\"}");
     tarn_gnz_close(gnz);
     if (same) return NULL;
@@ -136,8 +137,7 @@ static void damaged_array_file_is_noticed_or_harmless(void **state)
     sweep_end(&s, "gnz");
 }
 
-/* Found by the sweep: with one bit of the key that checksums stand under, they are gone.
- */
+/* Found by the sweep: one flipped bit in the name of the checksums' key removes them. */
 static void changed_name_of_the_checksums_is_noticed(void **state)
 {
     static const char *const names[] = {"metadata", "__tarn__"};
@@ -170,7 +170,7 @@ typedef struct update {
     size_t size, head;
 } update;
 
-/* Repair finishes the update, or says what is wrong and leaves the file as it is. */
+/* Repair finishes the update, or reports what is wrong and leaves the file as it is. */
 static const char *check_update(void *context, const unsigned char *bytes, size_t size)
 {
     update *u = context;
@@ -186,7 +186,7 @@ static const char *check_update(void *context, const unsigned char *bytes, size_
     bool same = got == u->size && memcmp(now, u->before, got) == 0,
          done = got == u->size && memcmp(now, u->after, got) == 0;
     free(now);
-    if (refused && !is_told()) return "a failure without a word";
+    if (refused && !has_message()) return "a failure without a message";
     if (refused && !same) return "refused, and the file was changed";
     return done || same ? NULL : "a file that is neither the old nor the new one";
 }
@@ -217,8 +217,7 @@ static void damaged_journal_of_an_update_is_noticed(void **state)
     sweep_end(&s, "journal of an array file");
 }
 
-/* --- The journal of a fold's writer ---------------------------------------------------
- */
+/* --- The journal of a fold's writer ------------------------------------------------- */
 
 typedef struct commit {
     char path[300], index[300];
@@ -268,7 +267,7 @@ static void damaged_journal_of_a_fold_does_not_count(void **state)
     sweep_end(&s, "journal of a fold");
 }
 
-/* What a journal says, with a right checksum behind it. */
+/* The content of a journal, with a correct checksum after it. */
 static void write_commit(const char *path, const char *text)
 {
     char whole[400];
@@ -320,7 +319,7 @@ static void journals_of_a_fold_are_read_to_the_letter(void **state)
         if (got != cases[i].want || names != cases[i].names)
             fail_msg("case %zu: %d, %zu names", i, (int)got, names);
     }
-    /* Links are not followed, folders are not read, and nothing is nothing. */
+    /* Links are not followed, folders are not read, and a missing journal is ignored. */
     const char *link = scratch_path(".link.journal");
     write_commit(path, cases[0].text);
     assert_int_equal(symlink(path, link), 0);
@@ -330,7 +329,7 @@ static void journals_of_a_fold_are_read_to_the_letter(void **state)
     assert_int_equal(got, TARN__JOURNAL_DAMAGED);
     OK(load_commit(scratch_path("none"), NULL, &got, &names));
     assert_int_equal(got, TARN__JOURNAL_NONE);
-    /* What cannot be looked for may be there. */
+    /* If it cannot be checked whether a journal exists, there may be one. */
     char under[400];
     snprintf(under, sizeof under, "%s/under", path);
     FAILS(TARN_ERR_NO_FILE, "cannot open", load_commit(under, NULL, &got, &names));
@@ -341,8 +340,7 @@ static void journals_of_a_fold_are_read_to_the_letter(void **state)
     assert_int_not_equal(access(scratch_path(".new.journal"), F_OK), 0);
 }
 
-/* --- Packs ----------------------------------------------------------------------------
- */
+/* --- IAC files ---------------------------------------------------------------------- */
 
 enum { RECORDS = 12 };
 
@@ -382,7 +380,7 @@ static void make_iac(const char *path)
 }
 
 /* Payloads have CRCs, and are right or an error. Header and tables have none in this
- * format: what they say is in bounds, and may be something else. */
+ * format: their content is in bounds, but may be wrong. */
 static const char *check_iac(void *context, const unsigned char *bytes, size_t size)
 {
     const char *path = context, *why = NULL;
@@ -397,7 +395,7 @@ static const char *check_iac(void *context, const unsigned char *bytes, size_t s
     write_file(path, bytes, size);
     err = (tarn_error){0};
     if (tarn_iac_open(path, &o, &pack, &err) != TARN_OK)
-        return is_told() ? NULL : "a failure without a word";
+        return has_message() ? NULL : "a failure without a message";
     tarn_iac_info_get(pack, &info, sizeof info);
     for (uint64_t i = 0; i < info.records && i < 2 * RECORDS; i++) {
         if (tarn_iac_view(pack, i, false, &view, &err) != TARN_OK) continue;

@@ -1,7 +1,7 @@
-/* Damaged folds: shards, indexes and sums are truncated, flipped, thinned and given
- * extreme numbers, and everything is read again. Each read must give an error or what the
- * sound fold gives. TARN_DAMAGE=full takes every case there is, else a sample is taken.
- */
+/* Damaged folds: shards, indexes and sums are truncated, flipped, shortened and given
+ * extreme numbers, and everything is read again. Each read must give an error or the
+ * content of the intact fold. TARN_DAMAGE=full runs every case, otherwise a sample of
+ * them. */
 #include "damage.h"
 
 #include <unistd.h>
@@ -29,7 +29,7 @@ static void sound_folds_are_read_whole(void **state)
 
 /* --- Damaged shards --------------------------------------------------------------- */
 
-/* An index made of the damaged shard has the true rows, or is not made. */
+/* An index of the damaged shard has the true rows, or is not made. */
 static const char *check_rebuilt(const golden *g)
 {
     const char *shards[] = {g->file[SHARD], g->file[OTHER]}, *why = NULL;
@@ -98,7 +98,7 @@ static void shard_truncated_under_an_open_fold_is_noticed_or_harmless(void **sta
     golden_drop(&g);
     sweep_end(&s, __func__);
 }
-/* The member a byte belongs to, or the one before it. */
+/* The member that contains a byte, or the one before it. */
 static size_t row_at(const golden *g, uint64_t at)
 {
     size_t i = g->count;
@@ -108,8 +108,8 @@ static size_t row_at(const golden *g, uint64_t at)
 }
 
 /* The rows around the damage, mapped, for every case; everything, read, for one bit of
- * every fourth byte. The folder of a long name stands in no header with a checksum, and
- * the index does not hold it: only verification can tell that it changed. */
+ * every fourth byte. The folder of a long name is not in a header with a checksum, and
+ * not in the index: only verification can detect a change of it. */
 static void flipped_shard_bit_is_noticed_or_harmless(void **state)
 {
     golden g;
@@ -142,8 +142,8 @@ static void flipped_shard_bit_is_noticed_or_harmless(void **state)
 
 enum { FLIPS = 1, CUTS = 2, HOLES = 4, EXTREMES = 8, ALL = 15 };
 
-/* Two keys have one hash, and only the crash number in a row tells which of the two it
- * means. Without sums nothing in the index says that the number is wrong. */
+/* Two keys have the same hash, and only the collision number in a row says which of the
+ * two it means. Without sums nothing in the index shows that the number is wrong. */
 static bool is_crash_of_twin(const golden *g, int file, uint64_t at, size_t width)
 {
     if (file != INDEX) return false;
@@ -155,15 +155,14 @@ static bool is_crash_of_twin(const golden *g, int file, uint64_t at, size_t widt
     return false;
 }
 
-/* How many of the cases a short run takes: shards are long and have tests of their own
- * above. */
+/* The number of cases of a short run: shards are long and have their own tests above. */
 static size_t one_in(int file)
 {
     return file == SHARD ? 101 : 7;
 }
 
-/* Reads with the damaged file as it is now on disk. A shard's payloads have no checksum
- * but that in the sums. */
+/* Reads with the damaged file that is now on disk. A shard's payloads have no checksum
+ * except in the sums. */
 static void judge_fold(sweep *s, const golden *g, int file, bool with_sums)
 {
     if (file != SHARD) sweep_judge(s, check_fold(g, false));
@@ -197,7 +196,7 @@ static void sweep_cuts(sweep *s, golden *g, int file, bool with_sums)
     }
 }
 
-/* Every byte taken out, the rest moved up. */
+/* Every byte removed, with the rest moved up. */
 static void sweep_holes(sweep *s, golden *g, int file, bool with_sums)
 {
     for (uint64_t at = 0; at < g->size[file]; at++) {
@@ -211,7 +210,7 @@ static void sweep_holes(sweep *s, golden *g, int file, bool with_sums)
     }
 }
 
-/* Every even place as a number of 4 and of 8 bytes; of a shard, every fourth. */
+/* Every even offset as a number of 4 and of 8 bytes; in a shard, every fourth. */
 static void sweep_extremes(sweep *s, golden *g, int file, bool with_sums)
 {
     for (uint64_t at = 0; at + 8 <= g->size[file]; at += file == SHARD ? 4 : 2)
@@ -268,8 +267,8 @@ SWEEP(extreme_number_in_sums, make_mixed, SUMS, true, EXTREMES)
 SWEEP(damaged_shard, make_birds, SHARD, true, ALL)
 SWEEP(damaged_mixed_shard, make_mixed, SHARD, true, ALL)
 
-/* With sums beside it, an index need never deny what the shards have: a key or a field
- * that is there, a sample that has all the fields asked for. */
+/* With sums beside it, an index must never hide what the shards have: an existing key or
+ * field, or a sample that has all the requested fields. */
 static const char *check_denials(const golden *g)
 {
     const char *why = NULL, *fields[] = {"cls", NULL};
@@ -315,7 +314,7 @@ static void damage_beside_sums_is_not_called_missing(void **state)
 
 /* --- Pages ------------------------------------------------------------------------ */
 
-/* Sums are checked a page at a time: 128 rows, or 1024 places in the order. These many
+/* Sums are checked a page at a time: 128 rows, or 1024 entries of the order. This many
  * samples of two members have both borders inside. */
 enum { MANY = 520, ROW_BORDER = 128, ORDER_BORDER = 1024 };
 
@@ -335,7 +334,7 @@ static void make_many(golden *g)
     tarball_reset(&other);
 }
 
-/* A sample has its two rows, and they hold their own names; or there is an error. */
+/* A sample has its two rows, and they have the right names; or there is an error. */
 static bool is_one_of_many(tarn__fold *fold, unsigned number, const tarn__sample_rows *s)
 {
     char name[32];

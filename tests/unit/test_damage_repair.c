@@ -1,5 +1,5 @@
-/* What verification, lenient reading and repair make of damaged shards: verification
- * finds it, the others invent nothing. */
+/* Verification, lenient reading and repair of damaged shards: verification finds the
+ * damage, the others invent nothing. */
 #include "damage.h"
 
 #include <ftw.h>
@@ -26,7 +26,7 @@ static const char *check_verify(const golden *g)
     return report.problems ? NULL : "verification finds nothing";
 }
 
-/* Bytes that no reader looks at: what pads a payload, or the records before a member. */
+/* Bytes that readers ignore: the padding of a payload, or the records before a member. */
 static bool is_padding(const golden *g, uint64_t at)
 {
     for (size_t i = 0; i < g->count; i++) {
@@ -97,12 +97,12 @@ static const char *check_lenient(const golden *g)
     return good ? NULL : why;
 }
 
-/* Which damage a lenient sweep makes. */
+/* The kinds of damage of a lenient sweep. */
 typedef enum harm { IN_SIZES, ELSEWHERE, CUT } harm;
 
-/* Numbers and type get every bit; a name or blank space, one for every two bytes. The
- * records of an extended header have no checksum: a flip in them is believed, and left
- * out. */
+/* Every bit of numbers and type; in a name or blank space, one bit for every two bytes.
+ * The records of an extended header have no checksum: a flip in them is not detected, so
+ * they are left out. */
 static unsigned bits_to_flip(const golden *g, uint64_t at, harm what)
 {
     uint64_t place = at % 512;
@@ -125,7 +125,7 @@ static void flip_leniently(const golden *g, sweep *s, harm what)
         }
 }
 
-/* Everywhere; in a short run, of those at and just before every multiple of 512 and
+/* Everywhere; in a short run, some of those at and just before every multiple of 512 and
  * everywhere in the last two KB. */
 static void cut_leniently(const golden *g, sweep *s)
 {
@@ -170,7 +170,7 @@ LENIENT(truncated_open_nest, make_nest_open, CUT)
 
 /* --- Repair ----------------------------------------------------------------------- */
 
-/* What strict reading finds in the repaired shard was there before, byte for byte. */
+/* What strict reading finds in the repaired shard existed before, byte for byte. */
 static const char *check_repaired(const golden *g)
 {
     tarn_tar *tar;

@@ -1,6 +1,6 @@
-/* Damaged Arrow tables of every type, without the pack around them: a table is refused
- * with a sound error, or all of its values can be shown, within the bytes it came in.
- * (Nothing tells a changed value: a table has no checksum.) */
+/* Damaged Arrow tables of every type, without the IAC file around them: a table is
+ * refused with a proper error, or all of its values can be shown, within its bytes. (A
+ * changed value cannot be detected: a table has no checksum.) */
 #include "damage.h"
 
 #include <dirent.h>

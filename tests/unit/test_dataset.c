@@ -1,5 +1,5 @@
-/* Datasets from C: what the interop test cannot see, such as who owns what, odd shapes,
- * and many threads on one dataset. */
+/* Datasets from C: what the interop test cannot check, such as ownership, odd shapes, and
+ * many threads on one dataset. */
 #include "support.h"
 
 #include <locale.h>
@@ -40,7 +40,7 @@ static void has(tarn_dataset *d, uint64_t sample, uint32_t field, const char *wa
 
 /* --- Shapes ------------------------------------------------------------------------ */
 
-static void shapes_tell_where_a_field_is(void **state)
+static void shapes_say_where_a_field_is(void **state)
 {
     (void)state;
     tarn__shapes s;
@@ -70,7 +70,7 @@ static void shapes_past_the_limit_are_odd(void **state)
     tarn__shapes_reset(&s);
 }
 
-/* Far more shapes than are kept: every sample has a field of its own. */
+/* Far more shapes than are kept: every sample has a different field. */
 static void samples_of_odd_shapes_are_read_and_selected(void **state)
 {
     (void)state;
@@ -138,7 +138,7 @@ static void regular_folds_keep_nothing_for_a_sample(void **state)
     OK(find_key(d, "k123", &found, &err));
     assert_int_equal(found, 123);
     tarn_dataset_close(d);
-    /* One member more, and it is not. */
+    /* With one more member, it is not. */
     t.size -= 1024;
     tarball_file(&t, "last.a", "x");
     tarball_end(&t);
@@ -155,7 +155,7 @@ static void regular_folds_keep_nothing_for_a_sample(void **state)
     tarn_dataset_close(d);
 }
 
-/* --- Who owns what ----------------------------------------------------------------- */
+/* --- Ownership ---------------------------------------------------------------------- */
 
 static void filters_and_mixes_outlive_what_they_came_from(void **state)
 {
@@ -180,7 +180,7 @@ static void filters_and_mixes_outlive_what_they_came_from(void **state)
     tarn_dataset_close(mix);
 }
 
-/* What tarn_dataset_get_all gives is what the calls for a view each and the key give. */
+/* tarn_dataset_get_all returns the same as separate calls for each view and the key. */
 static void all_is_the_same(tarn_dataset *d)
 {
     tarn_view all[8], each[8];
@@ -229,7 +229,7 @@ static void fields_and_key_come_in_one_go(void **state)
                                    (const char *[]){"cls", "_key", "cls", "_idx", NULL}};
     for (int i = 0; i < 6; i++) {
         tarn_dataset *d = open_set(paths[i / 2], fields[i % 2]);
-        all_is_the_same(d); /* then once more: no header is compared a second time */
+        all_is_the_same(d); /* then again: no header is compared a second time */
         all_is_the_same(d);
         tarn_view views[8];
         tarn_text key = {0};
@@ -246,7 +246,7 @@ static void old_callers_options_are_understood(void **state)
     tarn_dataset_options o = TARN_DATASET_OPTIONS_INIT;
     o.size = offsetof(tarn_dataset_options, drop_ambiguous);
     o.fields = (const char *[]){"cls", NULL};
-    o.key_column = (const char *)1; /* past what the caller knew */
+    o.key_column = (const char *)1; /* past the caller's struct */
     OK(tarn_dataset_open(data_path("01_basic:train"), &o, &d, &err));
     tarn_dataset_close(d);
     o.size = 0;
@@ -297,7 +297,7 @@ static void a_batch_is_used_again_and_after_errors(void **state)
             assert_memory_equal(b.data + b.offsets[i], want, (size_t)len);
         }
         samples[n / 2] = 45;
-        FAILS(TARN_ERR_NO_SAMPLE, "sample 45 of 45",
+        FAILS(TARN_ERR_NO_SAMPLE, "no sample 45; the dataset has 45",
               tarn_dataset_read(d, samples, n, NULL, 0, &b, &err));
         assert_int_equal(b.count, 0);
     }
@@ -482,9 +482,9 @@ static uint64_t weak_hash(const char *key, size_t len)
     return tarn__key_hash(key, len) & 3;
 }
 
-/* The reference's index with a hash of two bits: what its filter keeps when it looks at
- * names, and never what it keeps when it does not. */
-static void keys_with_one_hash_are_told_apart(void **state)
+/* glzn's index with a hash of two bits: what its filter keeps when it checks names, and
+ * never what it keeps when it does not. */
+static void keys_with_one_hash_are_distinguished(void **state)
 {
     (void)state;
     static const char *const wanted[] = {"n05", "n17", "n00", "n11"};
@@ -505,7 +505,7 @@ static void keys_with_one_hash_are_told_apart(void **state)
     OK(tarn_dataset_field_sets(some, &sets, &err));
     for (size_t i = 0; i < sets.count; i++)
         twice += sets.sets[i].twice;
-    assert_int_equal(twice, 1); /* n11: five rows, as the reference's filter keeps */
+    assert_int_equal(twice, 1); /* n11: five rows, as glzn's filter keeps */
     tarn_field_sets_reset(&sets);
     for (int i = 0; i < 18; i++) {
         char name[16];
@@ -552,7 +552,7 @@ static void numbers_in_text_are_decimal(void **state)
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         make_weights(scratch_path("w.tar"), (const char *[]){"1", wrong[i]}, 2);
         d = open_set(scratch_path("w.tar"), NULL);
-        FAILS(TARN_ERR_FORMAT, "field weight of sample k1 is no number",
+        FAILS(TARN_ERR_FORMAT, "field weight of sample k1 is not a number",
               tarn_dataset_numbers(d, 0, TARN_NUMBERS_REAL, numbers, &err));
         tarn_dataset_close(d);
     }
@@ -629,7 +629,7 @@ static void rows_are_found_by_their_keys(void **state)
     }
 }
 
-/* A thread that lists keys waits at the first one until the process forks. */
+/* A thread that lists keys waits at the first key until the process forks. */
 static sem_t listing, forking, forked;
 static atomic_bool is_waited_for;
 
@@ -660,8 +660,8 @@ static void *find_one(void *index)
     return at == 77 ? index : NULL;
 }
 
-/* Ends only after the fork: ThreadSanitizer would report a thread that has ended and is
- * not joined as leaked by the child. */
+/* Ends only after the fork: ThreadSanitizer would report a finished thread that was not
+ * joined as leaked by the child. */
 static void *find_one_and_stay(void *index)
 {
     void *found = find_one(index);
@@ -678,7 +678,7 @@ static void a_fork_while_keys_are_listed_leaves_a_child_that_finds_them(void **s
     void *found;
     int status = -1;
     tarn__key_index_init(&index, KEYS, number_as_key, NULL);
-    /* Called before the library's own, which came first. */
+    /* Called before the library's own handler, which was registered first. */
     assert_int_equal(pthread_atfork(let_it_list, NULL, NULL), 0);
     sem_init(&listing, 0, 0);
     sem_init(&forking, 0, 0);
@@ -702,7 +702,7 @@ static void a_fork_while_keys_are_listed_leaves_a_child_that_finds_them(void **s
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shapes_tell_where_a_field_is),
+        cmocka_unit_test(shapes_say_where_a_field_is),
         cmocka_unit_test(shapes_past_the_limit_are_odd),
         cmocka_unit_test(samples_of_odd_shapes_are_read_and_selected),
         cmocka_unit_test(regular_folds_keep_nothing_for_a_sample),
@@ -716,7 +716,7 @@ int main(void)
         cmocka_unit_test(listed_fields_are_in_every_source),
         cmocka_unit_test(only_the_ratio_of_weights_counts),
         cmocka_unit_test(threads_share_a_dataset),
-        cmocka_unit_test(keys_with_one_hash_are_told_apart),
+        cmocka_unit_test(keys_with_one_hash_are_distinguished),
         cmocka_unit_test(numbers_in_text_are_decimal),
         cmocka_unit_test(numbers_do_not_depend_on_the_locale),
         cmocka_unit_test(rows_are_found_by_their_keys),

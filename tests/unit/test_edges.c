@@ -1,5 +1,5 @@
-/* What is not there, does not fit or makes no sense, asked of array files and packs: a
- * sound error, and everything works on. */
+/* Requests for things that do not exist, do not fit or make no sense, in array files and
+ * IAC files: each gives a proper error, and everything continues to work. */
 #include "iac_help.h"
 #include "support.h"
 
@@ -18,7 +18,7 @@ static char *kept_path(const char *name)
     return path;
 }
 
-/* "x" of 6 rows of 3, and "empty" without a row. */
+/* "x" of 6 rows of 3, and "empty" without rows. */
 static void make_arrays(const char *path)
 {
     static const int32_t values[6][3] = {{0, 1, 2},    {10, 11, 12}, {20, 21, 22},
@@ -37,7 +37,7 @@ static void make_arrays(const char *path)
     OK(tarn_gnz_writer_finish(w, &err));
 }
 
-static void arrays_and_rows_that_are_not_there_are_told(void **state)
+static void missing_arrays_and_rows_are_reported(void **state)
 {
     (void)state;
     char *path = kept_path("edge.gnz");
@@ -62,12 +62,12 @@ static void arrays_and_rows_that_are_not_there_are_told(void **state)
               tarn_gnz_read(g, x, 5, 2, out, sizeof out, &err));
         FAILS(TARN_ERR_NO_SAMPLE, "no rows",
               tarn_gnz_read(g, x, UINT64_MAX, 2, out, sizeof out, &err));
-        FAILS(TARN_ERR_LIMIT, "take 24 bytes", tarn_gnz_read(g, x, 1, 2, out, 23, &err));
+        FAILS(TARN_ERR_LIMIT, "need 24 bytes", tarn_gnz_read(g, x, 1, 2, out, 23, &err));
         OK(tarn_gnz_read(g, empty, 0, 0, out, 0, &err));
         FAILS(TARN_ERR_NO_SAMPLE, "no rows", tarn__gnz_view_row(g, x, 6, &row, &err));
         FAILS(TARN_ERR_NO_SAMPLE, "no rows", tarn__gnz_view_row(g, empty, 0, &row, &err));
         tarn_gnz_view_release(NULL);
-        /* Advice is never an error, whatever it says. */
+        /* Advice is never an error, whatever its value. */
         tarn_gnz_advise(g, x, 0, 6, TARN_GNZ_WILL_NEED);
         tarn_gnz_advise(g, x, 0, 6, (tarn_gnz_advice)9);
         tarn_gnz_advise(g, x, 5, 9, TARN_GNZ_RANDOM);
@@ -128,7 +128,7 @@ static void make_pack(const char *path, const char *header)
                  (size_t *)(uintptr_t)sizes, 2, &o, &err));
 }
 
-static void records_and_columns_that_are_not_there_are_told(void **state)
+static void missing_records_and_columns_are_reported(void **state)
 {
     (void)state;
     char *path = kept_path("edge.iac");
@@ -140,11 +140,11 @@ static void records_and_columns_that_are_not_there_are_told(void **state)
     uint64_t row, wrong[] = {0, 2};
     make_pack(path, NULL);
     OK(tarn_iac_open(path, NULL, &pack, &err));
-    FAILS(TARN_ERR_NO_SAMPLE, "no record 2; the pack has 2",
+    FAILS(TARN_ERR_NO_SAMPLE, "no record 2; the file has 2 records",
           tarn_iac_view(pack, 2, false, &view, &err));
     FAILS(TARN_ERR_NO_SAMPLE, "no record",
           tarn_iac_locate(pack, UINT64_MAX, &span, &err));
-    FAILS(TARN_ERR_LIMIT, "record 1 has 6 bytes, the buffer 5",
+    FAILS(TARN_ERR_LIMIT, "record 1 has 6 bytes, but the buffer has 5",
           tarn__iac_copy(pack, 1, bytes, 5, &err));
     OK(tarn__iac_copy(pack, 1, bytes, 6, &err));
     assert_memory_equal(bytes, "second", 6);
@@ -165,10 +165,9 @@ static void records_and_columns_that_are_not_there_are_told(void **state)
     free(path);
 }
 
-/* --- Headers of packs -----------------------------------------------------------------
- */
+/* --- Headers of IAC files ----------------------------------------------------------- */
 
-/* The fields of a header that fits a file of 70,000 bytes, with one of them replaced. */
+/* The fields of a header for a file of 70,000 bytes, with one of them replaced. */
 static tarn_status parse_header(unsigned version, const char *key, const char *value)
 {
     static unsigned char bytes[TARN_IAC_HEADER_BYTES];
@@ -250,9 +249,9 @@ static void headers_of_packs_are_taken_or_refused_by_their_numbers(void **state)
     }
 }
 
-/* What the caller says of the codec counts; names of the layout's own do not, and those
- * of the other version's are the caller's. */
-static void headers_of_packs_keep_what_is_the_callers(void **state)
+/* The caller's codec parameters count; names of the layout do not, and names of the other
+ * version's layout belong to the caller. */
+static void headers_of_iac_files_keep_the_callers_fields(void **state)
 {
     (void)state;
     static const struct {
@@ -298,8 +297,7 @@ static void objects_in_headers_of_packs_are_sorted_unless_in_order(void **state)
     }
 }
 
-/* --- Values that a field cannot hold ---------------------------------------------------
- */
+/* --- Values that do not fit a field ------------------------------------------------- */
 
 static tarn_status encode(const char *field, const tarn_value *value)
 {
@@ -352,11 +350,11 @@ static void arrays_that_a_field_cannot_hold_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arrays_and_rows_that_are_not_there_are_told),
+        cmocka_unit_test(missing_arrays_and_rows_are_reported),
         cmocka_unit_test(a_file_that_was_replaced_is_not_written_through_a_view),
-        cmocka_unit_test(records_and_columns_that_are_not_there_are_told),
+        cmocka_unit_test(missing_records_and_columns_are_reported),
         cmocka_unit_test(headers_of_packs_are_taken_or_refused_by_their_numbers),
-        cmocka_unit_test(headers_of_packs_keep_what_is_the_callers),
+        cmocka_unit_test(headers_of_iac_files_keep_the_callers_fields),
         cmocka_unit_test(objects_in_headers_of_packs_are_sorted_unless_in_order),
         cmocka_unit_test(arrays_that_a_field_cannot_hold_are_refused),
     };

@@ -1,6 +1,6 @@
-/* Bytes of fields that other programs could have made: PNGs chunk by chunk, maps of
- * labels, NumPy's files, tenbin, runs. What is taken and what it gives, what is refused
- * and in which words. */
+/* Bytes of fields that other programs could have made: PNGs chunk by chunk, label maps,
+ * NumPy's files, tenbin, runs. What is accepted with which values, and what is refused
+ * with which message. */
 #include "support.h"
 
 #include <signal.h>
@@ -32,7 +32,7 @@ static tarn_status encode(const char *field, const tarn_value *value, tarn_bytes
     return tarn_encode(field, value, NULL, out, &err);
 }
 
-/* That a field is refused, and that nothing is left of it. */
+/* Checks that a field is refused, and that nothing of it is left. */
 static void refuse(const char *field, const tarn_bytes *bytes, tarn_status want,
                    const char *part)
 {
@@ -50,8 +50,7 @@ static tarn_array array_of(const void *data, char order, char kind, uint32_t siz
     return a;
 }
 
-/* --- PNG -----------------------------------------------------------------------------
- */
+/* --- PNG ---------------------------------------------------------------------------- */
 
 static void add(tarn_bytes *out, const void *data, size_t size)
 {
@@ -90,7 +89,7 @@ static void begin_png(tarn_bytes *out, uint32_t width, uint32_t height, unsigned
     add_chunk(out, "IHDR", head, sizeof head);
 }
 
-/* zlib's form of rows with their filters, without compression. */
+/* Rows with their filters in zlib's format, without compression. */
 static size_t stored(unsigned char *out, const void *rows, size_t size)
 {
     const unsigned char *p = rows;
@@ -155,7 +154,7 @@ static void palettes_and_transparency_that_do_not_fit_are_refused(void **state)
     static const char many[3 * 257] = {0};
     static const struct {
         unsigned colour;
-        uint32_t palette; /* bytes; 0: there is none */
+        uint32_t palette; /* bytes; 0: none */
         const char *chunk;
         uint32_t size;
         const char *part;
@@ -164,13 +163,13 @@ static void palettes_and_transparency_that_do_not_fit_are_refused(void **state)
         {TARN__PNG_PALETTE, 0, "PLTE", 4, "1 to 256 entries"},
         {TARN__PNG_PALETTE, 0, "PLTE", 771, "1 to 256 entries"},
         {TARN__PNG_PALETTE, 6, "PLTE", 6, "a second palette"},
-        {TARN__PNG_PALETTE, 0, "tRNS", 1, "behind the palette"},
+        {TARN__PNG_PALETTE, 0, "tRNS", 1, "after the palette"},
         {TARN__PNG_PALETTE, 6, "tRNS", 0, "1 to 256 bytes"},
         {TARN__PNG_PALETTE, 768, "tRNS", 257, "1 to 256 bytes"},
-        {TARN__PNG_GREY, 0, "tRNS", 3, "right size"},
-        {TARN__PNG_RGB, 0, "tRNS", 2, "right size"},
-        {TARN__PNG_RGB, 0, "fRST", 0, NULL}, /* a stranger that may be passed over */
-        {TARN__PNG_RGB, 0, "FRST", 0, "does not belong before the pixels"},
+        {TARN__PNG_GREY, 0, "tRNS", 3, "wrong size"},
+        {TARN__PNG_RGB, 0, "tRNS", 2, "wrong size"},
+        {TARN__PNG_RGB, 0, "fRST", 0, NULL}, /* an unknown chunk that may be skipped */
+        {TARN__PNG_RGB, 0, "FRST", 0, "not allowed before the pixels"},
     };
     tarn_bytes png = TARN_BYTES_INIT;
     for (size_t i = 0; i < COUNT(cases); i++) {
@@ -191,7 +190,7 @@ static void palettes_and_transparency_that_do_not_fit_are_refused(void **state)
     tarn_bytes_release(&png);
 }
 
-/* Images with an alpha of their own have no use for a tRNS, however it looks. */
+/* Images with alpha do not use a tRNS chunk, whatever it contains. */
 static void transparency_of_images_with_alpha_means_nothing(void **state)
 {
     (void)state;
@@ -221,14 +220,14 @@ static void pixels_must_be_in_one_piece(void **state)
         add_chunk(&png, "IDAT", packed + 5, (uint32_t)size - 5);
         add_chunk(&png, "IEND", "", 0);
         if (between)
-            refuse("png", &png, TARN_ERR_FORMAT, "pixels that are not in one piece");
+            refuse("png", &png, TARN_ERR_FORMAT, "the IDAT chunks are not consecutive");
         else
             assert_pixels(&png, 3, "abc", 3);
     }
     tarn_bytes_release(&png);
 }
 
-/* Sides whose pixels cannot be counted: nothing is asked for, and nothing is touched. */
+/* Too many pixels to count: nothing is allocated, and nothing is touched. */
 static void sizes_that_do_not_fit_64_bits_are_refused(void **state)
 {
     (void)state;
@@ -241,14 +240,14 @@ static void sizes_that_do_not_fit_64_bits_are_refused(void **state)
         end_png(&bytes, "\0abcd", 5);
         OK(tarn__png_head(png, bytes.data, bytes.size, &info, &err));
         assert_int_equal(info.width, 0x7fffffff);
-        FAILS(TARN_ERR_TRUNCATED, "cannot be the 2147483647 x 2147483647",
+        FAILS(TARN_ERR_TRUNCATED, "cannot expand to the 2147483647 x 2147483647",
               tarn__png_into(png, &to, UINT64_MAX, &err));
         tarn__png_free(png);
     }
     tarn_bytes_release(&bytes);
 }
 
-/* Until the process that it is about ends. */
+/* Runs until its parent process ends. */
 static _Noreturn void keep_changing(volatile uint32_t *length, uint32_t a, uint32_t b)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -260,9 +259,9 @@ static _Noreturn void keep_changing(volatile uint32_t *length, uint32_t a, uint3
 }
 
 /* A map shows what others write into its file, at any moment. The length of the first of
- * two chunks changes between what it is and more than the memory for both: whatever is
- * seen, nothing is written past that memory. Another process does it, because to a
- * sanitizer of threads it is what it is: a race. */
+ * two chunks alternates between the true value and more than the memory for both:
+ * whichever is seen, nothing is written past that memory. Another process does this,
+ * because ThreadSanitizer would report it as the race it is. */
 static void pixels_that_change_meanwhile_stay_in_bounds(void **state)
 {
     (void)state;
@@ -278,7 +277,7 @@ static void pixels_that_change_meanwhile_stay_in_bounds(void **state)
     unsigned char *shared = mmap(NULL, png.size + 4096, PROT_READ | PROT_WRITE,
                                  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(shared != MAP_FAILED);
-    unsigned char *at = shared + 3; /* the length lies well, and changes at once */
+    unsigned char *at = shared + 3; /* the length is aligned, and changes atomically */
     memcpy(at, png.data, png.size);
     volatile uint32_t *length = (volatile uint32_t *)(void *)(at + LENGTH_AT);
     pid_t child = fork();
@@ -304,8 +303,7 @@ static void pixels_that_change_meanwhile_stay_in_bounds(void **state)
     tarn_bytes_release(&png);
 }
 
-/* --- Labels --------------------------------------------------------------------------
- */
+/* --- Labels ------------------------------------------------------------------------- */
 
 static void labels_come_back_and_must_fit(void **state)
 {
@@ -332,9 +330,9 @@ static void labels_come_back_and_must_fit(void **state)
     FAILS(TARN_ERR_UNSUPPORTED, "label 16777216 does not fit into the 24 bits",
           encode("seg24", &large, &out));
     OK(encode("seg32", &large, &out));
-    FAILS(TARN_ERR_UNSUPPORTED, "wider or higher than 2^31",
+    FAILS(TARN_ERR_UNSUPPORTED, "a side is longer than 2^31",
           encode("seg32", &tower, &out));
-    FAILS(TARN_ERR_UNSUPPORTED, "wider or higher than 2^31",
+    FAILS(TARN_ERR_UNSUPPORTED, "a side is longer than 2^31",
           encode("seg32", &strip, &out));
     tarn_bytes_release(&out);
 }
@@ -357,8 +355,7 @@ static void a_png_of_another_kind_holds_no_labels(void **state)
     tarn_bytes_release(&png);
 }
 
-/* --- tenbin --------------------------------------------------------------------------
- */
+/* --- tenbin ------------------------------------------------------------------------- */
 
 static void add_ten_chunk(tarn_bytes *out, const void *data, uint64_t size)
 {
@@ -389,7 +386,7 @@ static void tenbins_are_taken_or_refused_by_their_headers(void **state)
     tarn_value value = TARN_VALUE_INIT;
     add_ten(&out, "i2", 4, data, 8);
     add_ten(&out, "f4", 0, data, 0);
-    /* However it lies: at all odd places, too. */
+    /* At any alignment, including odd addresses. */
     for (size_t shift = 0; shift < 3; shift++) {
         unsigned char *copy = malloc(out.size + shift);
         memcpy(copy + shift, out.data, out.size);
@@ -403,18 +400,18 @@ static void tenbins_are_taken_or_refused_by_their_headers(void **state)
     }
     out.size = 0;
     add_ten(&out, "c8", 1, data, 8);
-    refuse("ten", &out, TARN_ERR_FORMAT, "an element type of no tenbin");
+    refuse("ten", &out, TARN_ERR_FORMAT, "the element type is not supported by tenbin");
     out.size = 0;
     add_ten(&out, "i2", 5, data, 8);
-    refuse("ten", &out, TARN_ERR_FORMAT, "a shape that does not fit its data");
+    refuse("ten", &out, TARN_ERR_FORMAT, "the shape does not match the data");
     out.size = 0;
     add_ten(&out, "q9", 1, data, 8);
     assert_int_not_equal(decode("ten", &out, &value), TARN_OK);
     out.size = 0;
     add_ten_chunk(&out, data, 16);
-    refuse("ten", &out, TARN_ERR_FORMAT, "a short array header");
+    refuse("ten", &out, TARN_ERR_FORMAT, "the array header is too short");
     tarn__put64(out.data + 8, UINT64_MAX - 3);
-    refuse("ten", &out, TARN_ERR_FORMAT, "a chunk runs past the end");
+    refuse("ten", &out, TARN_ERR_FORMAT, "the chunk ends after the data");
     tarn_bytes_release(&out);
 }
 
@@ -453,9 +450,9 @@ static void arrays_that_tenbin_cannot_say_are_refused(void **state)
         unsigned ndim;
         const char *part;
     } cases[] = {
-        {'<', 'c', 8, 1, "no elements of type"},
-        {'|', 'b', 1, 1, "no elements of type"},
-        {'<', 'u', 4, 1, "no elements of type"},
+        {'<', 'c', 8, 1, "does not support elements of type"},
+        {'|', 'b', 1, 1, "does not support elements of type"},
+        {'<', 'u', 4, 1, "does not support elements of type"},
         {'<', 'i', 4, 10, "at most 9"},
         {'<', 'u', 8, 9, NULL},
         {'<', 'u', 2, 1, NULL},
@@ -477,8 +474,7 @@ static void arrays_that_tenbin_cannot_say_are_refused(void **state)
     tarn_bytes_release(&out);
 }
 
-/* --- NumPy ---------------------------------------------------------------------------
- */
+/* --- NumPy -------------------------------------------------------------------------- */
 
 static void npy_of_columns_and_of_slices_keeps_the_values(void **state)
 {
@@ -488,7 +484,7 @@ static void npy_of_columns_and_of_slices_keeps_the_values(void **state)
     tarn_array a = array_of(data, '|', 'u', 1, 2, (const uint64_t[]){2, 3});
     tarn_value value = value_array(&a), again = TARN_VALUE_INIT;
     tarn_bytes out = TARN_BYTES_INIT;
-    a.strides[0] = 1; /* the first index runs fastest */
+    a.strides[0] = 1; /* the first index varies fastest */
     a.strides[1] = 2;
     OK(encode("npy", &value, &out));
     OK(decode("npy", &out, &again));
@@ -538,7 +534,7 @@ static void npy_headers_are_read_to_the_letter(void **state)
     assert_int_equal(value.arrays->strides[2], 12);
     tarn_value_release(&value);
     add_npy(&out, "{'descr': '<i4', 'fortran_order': False, 'shape': (3", 0);
-    refuse("npy", &out, TARN_ERR_FORMAT, "a shape of one length without a comma");
+    refuse("npy", &out, TARN_ERR_FORMAT, "shape of one length without a comma");
     add_npy(&out, "{'descr': '<i4', 'fortran_order': False, 'shape': (3,", 0);
     refuse("npy", &out, TARN_ERR_FORMAT, "expected a length");
     add_npy(&out, "{'descr': '<i4', 'fortran_order': False, 'shape': (2L, 1L)}", 8);
@@ -548,7 +544,7 @@ static void npy_headers_are_read_to_the_letter(void **state)
     tarn_bytes_release(&out);
 }
 
-/* The npz of one array of one byte, stored, whose name is of this length. */
+/* The npz of one array of one byte, stored, with a name of this length. */
 static void make_npz(tarn_bytes *out, const char *name)
 {
     tarn_array a = array_of("x", '|', 'u', 1, 1, (const uint64_t[]){1});
@@ -560,7 +556,7 @@ static void make_npz(tarn_bytes *out, const char *name)
     OK(tarn_encode("npz", &value, &o, out, &err));
 }
 
-/* Puts another name of the same length into both headers. */
+/* Writes another name of the same length into both headers. */
 static void rename_npz(tarn_bytes *npz, const char *from, const char *to)
 {
     size_t len = strlen(from);
@@ -578,7 +574,7 @@ static void names_in_an_npz_are_those_of_npy_files(void **state)
     (void)state;
     tarn_bytes npz = TARN_BYTES_INIT;
     tarn_value value = TARN_VALUE_INIT;
-    static const char *const part = "no .npy, or whose name is not UTF-8";
+    static const char *const part = "not an .npy, or whose name is not UTF-8";
     make_npz(&npz, "weight");
     OK(decode("npz", &npz, &value));
     assert_string_equal(value.names[0], "weight");
@@ -591,7 +587,7 @@ static void names_in_an_npz_are_those_of_npy_files(void **state)
     make_npz(&npz, "weight");
     rename_npz(&npz, "weight.npy", "wei\xffht.npy");
     refuse("npz", &npz, TARN_ERR_UNSUPPORTED, part);
-    /* Shorter than the ending alone: "npy" of ".npy", the rest in an extra field. */
+    /* Shorter than the extension alone: "npy" of ".npy", the rest in an extra field. */
     make_npz(&npz, "");
     size_t central = npz.size - 22 - 46 - 4;
     tarn__put16(npz.data + 26, 3);
@@ -612,7 +608,7 @@ static void an_npz_has_no_name_twice(void **state)
     tarn_value value = value_arrays(a, names, 2);
     OK(encode("npz", &value, &npz));
     rename_npz(&npz, "two.npy", "one.npy");
-    refuse("npz", &npz, TARN_ERR_FORMAT, "two members have one name");
+    refuse("npz", &npz, TARN_ERR_FORMAT, "two members have the same name");
     tarn_bytes_release(&npz);
 }
 
@@ -633,7 +629,7 @@ static void an_npz_may_be_empty_or_have_a_long_comment(void **state)
     OK(decode("npz", &npz, &value));
     assert_int_equal(value.count, 1);
     tarn_value_release(&value);
-    /* One byte more than a comment can have, and the end is not looked for there. */
+    /* With one byte more than a comment can have, the end is not searched there. */
     add(&npz, comment, 1);
     refuse("npz", &npz, TARN_ERR_FORMAT, "no end record");
     free(comment);
@@ -654,7 +650,7 @@ static void an_npz_cannot_have_too_many_arrays_or_too_long_names(void **state)
         arrays[i] = array_of("", '|', 'u', 1, 1, (const uint64_t[]){0});
     }
     tarn_value value = value_arrays(arrays, names, most + 1);
-    FAILS(TARN_ERR_LIMIT, "65535 arrays in an npz; at most 65534 can be",
+    FAILS(TARN_ERR_LIMIT, "65535 arrays in an npz; the limit is 65534",
           encode("npz", &value, &npz));
     memset(name, 'n', 65535);
     name[65532] = '\0';
@@ -670,15 +666,14 @@ static void an_npz_cannot_have_too_many_arrays_or_too_long_names(void **state)
     tarn_bytes_release(&npz);
 }
 
-/* --- Runs ----------------------------------------------------------------------------
- */
+/* --- Runs --------------------------------------------------------------------------- */
 
 static void runs_have_numbers_as_wide_as_they_need(void **state)
 {
     (void)state;
     static uint16_t labels[70000];
     static const struct {
-        size_t count, values; /* so many different ones, in runs of equal length */
+        size_t count, values; /* this many different ones, in runs of equal length */
         unsigned width;
     } cases[] = {{200, 2, 1}, {700, 2, 2}, {300, 300, 2}, {70000, 1, 4}};
     tarn_bytes out = TARN_BYTES_INIT;

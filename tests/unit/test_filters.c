@@ -1,5 +1,5 @@
-/* Compressed data in both directions: what is written is read back, and what is damaged,
- * too large or not what it says is refused. */
+/* Compressed data in both directions: written data is read back, and data that is
+ * damaged, too large or mislabelled is refused. */
 #include "sourcing.h"
 
 #include "io/filter.h"
@@ -94,7 +94,7 @@ static void option_overrules_the_suffix_and_levels_count(void **state)
     assert_reads(scratch_path("plain.gz"), text.data, text.size);
     tarn_sink *sink;
     o.filter = TARN_FILTER_GZIP;
-    FAILS(TARN_ERR_USAGE, "levels 1 to 9",
+    FAILS(TARN_ERR_USAGE, "expected 1 to 9",
           tarn_sink_open(scratch_path("never.gz"), &o, &sink, &err));
     free(a);
     free(b);
@@ -143,7 +143,7 @@ static void flipped_bits_are_an_error(void **state)
             write_file(scratch_path("flipped"), data, size);
             tarn_status status = slurp_with(scratch_path("flipped"), &o, 4096, &b);
             data[bit / 8] ^= (unsigned char)(1 << bit % 8);
-            /* Bits that mean nothing (gzip's time, a reserved field) are harmless. */
+            /* Bits without a meaning (gzip's time, a reserved field) are harmless. */
             if (status == TARN_OK) {
                 assert_int_equal(b.size, text.size);
                 assert_memory_equal(b.data, text.data, text.size);
@@ -163,7 +163,7 @@ static void append_file(const char *path, const void *data, size_t size)
     fclose(f);
 }
 
-/* One member, then something, then perhaps another member. */
+/* One member, then something, then possibly another member. */
 static tarn_status read_joined(int filter, const char *between, size_t len, bool second,
                                bytes *out)
 {
@@ -206,7 +206,7 @@ static void spill_gzip_fields(const char *path)
     append_file(path, member, sizeof member - 1);
 }
 
-/* Wherever the data that are read at once end, between two members and inside of each. */
+/* Wherever the data that is read at once ends, between two members and inside each. */
 static void boundaries_of_reading_are_anywhere(void **state)
 {
     (void)state;
@@ -220,7 +220,7 @@ static void boundaries_of_reading_are_anywhere(void **state)
     tarn__source_chunk = usual;
 }
 
-static void padding_is_passed_over_where_the_format_has_it(void **state)
+static void padding_is_skipped_where_the_format_has_it(void **state)
 {
     (void)state;
     static const char zeros[300000] = {0};
@@ -237,21 +237,24 @@ static void padding_is_passed_over_where_the_format_has_it(void **state)
     drop(&b);
     FAILS(TARN_ERR_FORMAT, "multiples of four", read_joined(2, zeros, 6, true, &b));
     drop(&b);
-    FAILS(TARN_ERR_FORMAT, "does not belong", read_joined(1, zeros, 64, false, &b));
+    FAILS(TARN_ERR_FORMAT, "unknown data after the end",
+          read_joined(1, zeros, 64, false, &b));
     drop(&b);
-    FAILS(TARN_ERR_FORMAT, "does not belong", read_joined(3, zeros, 64, false, &b));
+    FAILS(TARN_ERR_FORMAT, "unknown data after the end",
+          read_joined(3, zeros, 64, false, &b));
     drop(&b);
 }
 
-static void garbage_behind_the_end_is_an_error(void **state)
+static void garbage_after_the_end_is_an_error(void **state)
 {
     (void)state;
     for (int i = 0; i < SUFFIXES; i++) {
         bytes b;
-        FAILS(TARN_ERR_FORMAT, "does not belong",
+        FAILS(TARN_ERR_FORMAT, "unknown data after the end",
               read_joined(i, "garbage garbage garbage", 23, false, &b));
         drop(&b);
-        FAILS(TARN_ERR_FORMAT, "does not belong", read_joined(i, "x", 1, false, &b));
+        FAILS(TARN_ERR_FORMAT, "unknown data after the end",
+              read_joined(i, "x", 1, false, &b));
         drop(&b);
     }
 }
@@ -270,7 +273,7 @@ static void skippable_frames_are_skipped(void **state)
     assert_int_equal(b.size, 0);
     drop(&b);
     write_file(path, skippable, 10);
-    FAILS(TARN_ERR_TRUNCATED, "end inside a zstd stream", slurp(path, &b));
+    FAILS(TARN_ERR_TRUNCATED, "ends inside a zstd stream", slurp(path, &b));
     drop(&b);
 }
 
@@ -305,13 +308,13 @@ static void bombs_are_refused(void **state)
 static void window_past_the_memory_allowed_is_refused(void **state)
 {
     (void)state;
-    /* A frame header that asks for a window of 2^31 bytes, and an empty last block. */
+    /* A frame header that requests a window of 2^31 bytes, and an empty last block. */
     static const char huge[] = "\x28\xb5\x2f\xfd\x00\xa8\x01\x00\x00";
     const char *path = scratch_path("window.zst");
     tarn_source_options o = TARN_SOURCE_OPTIONS_INIT;
     write_file(path, huge, 9);
     FAILS(TARN_ERR_LIMIT, "max_memory", try_read(path, &o));
-    /* The same with a length of none: libzstd needs no window then, if there is room. */
+    /* The same with a length of zero: libzstd then needs no window, if there is room. */
     static const char told[] = "\x28\xb5\x2f\xfd\x40\xa8\x00\xff\x01\x00\x00";
     for (size_t piece = 1; piece <= 65536; piece *= 16) {
         bytes b;
@@ -332,11 +335,11 @@ static void named_filter_is_demanded(void **state)
     tarn_source_options o = TARN_SOURCE_OPTIONS_INIT;
     o.filter = TARN_FILTER_GZIP;
     write_file(scratch_path("text"), "just text, longer than magic", 28);
-    FAILS(TARN_ERR_FORMAT, "no gzip data", try_read(scratch_path("text"), &o));
+    FAILS(TARN_ERR_FORMAT, "not gzip data", try_read(scratch_path("text"), &o));
     write_file(scratch_path("text"), "", 0);
     FAILS(TARN_ERR_TRUNCATED, "inside a gzip", try_read(scratch_path("text"), &o));
     spill(scratch_path("text.zst"), "x", 1);
-    FAILS(TARN_ERR_FORMAT, "no gzip data", try_read(scratch_path("text.zst"), &o));
+    FAILS(TARN_ERR_FORMAT, "not gzip data", try_read(scratch_path("text.zst"), &o));
     o.filter = TARN_FILTER_NONE;
     bytes b;
     OK(slurp_with(scratch_path("text.zst"), &o, 100, &b));
@@ -369,8 +372,8 @@ int main(void)
         cmocka_unit_test(flipped_bits_are_an_error),
         cmocka_unit_test(all_members_are_read),
         cmocka_unit_test(boundaries_of_reading_are_anywhere),
-        cmocka_unit_test(padding_is_passed_over_where_the_format_has_it),
-        cmocka_unit_test(garbage_behind_the_end_is_an_error),
+        cmocka_unit_test(padding_is_skipped_where_the_format_has_it),
+        cmocka_unit_test(garbage_after_the_end_is_an_error),
         cmocka_unit_test(skippable_frames_are_skipped),
         cmocka_unit_test(bombs_are_refused),
         cmocka_unit_test(window_past_the_memory_allowed_is_refused),

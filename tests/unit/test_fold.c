@@ -1,4 +1,4 @@
-/* Folds: discovery, finding, positions, filters, bytes, and indexes that do not fit. */
+/* Folds: discovery, finding, positions, filters, bytes, and indexes that do not match. */
 #include "support.h"
 
 #include <fcntl.h>
@@ -142,7 +142,7 @@ static void samples_are_found_by_key_in_every_mode(void **state)
                                  &err));
             assert_int_equal(number, i);
         }
-        FAILS(TARN_ERR_NO_SAMPLE, "sample 11 of 11",
+        FAILS(TARN_ERR_NO_SAMPLE, "no sample 11; the dataset has 11",
               tarn_dataset_key(fold, 11, &key, &err));
         FAILS(TARN_ERR_NO_SAMPLE, "no sample with key nobody",
               tarn_dataset_find(fold, (const char *const[]){"nobody"}, 1, &number, NULL,
@@ -152,7 +152,7 @@ static void samples_are_found_by_key_in_every_mode(void **state)
     }
 }
 
-/* A folder of its own with one or more shards of the same few samples. */
+/* A separate folder with one or more shards of the same few samples. */
 static const char *make_folder(const char *name, int shards)
 {
     static char folder[512];
@@ -287,7 +287,7 @@ static void changed_payloads_fail_their_checksum_when_asked(void **state)
     o.check = true;
     make_index(folder, false);
     FAILS(TARN_ERR_NOT_FOUND, "--sums", tarn_dataset_open(folder, &o, &fold, &err));
-    /* An archive by itself has no checksums that were not made a moment ago. */
+    /* A single archive has only checksums that were just made. */
     FAILS(TARN_ERR_NOT_FOUND, "--sums",
           tarn_dataset_open(scratch_path("rotten/f_0.tar"), &o, &fold, &err));
     make_index(folder, true);
@@ -327,7 +327,7 @@ static void required_fields_keep_samples_that_have_all(void **state)
     size_t n;
     OK(keep(fold, TARN_CONDITION_HAVING, two, 3, NULL, &having));
     OK(tarn_dataset_with_fields(having, two, 3, &few, &err));
-    assert_int_equal(tarn_dataset_count(few), 31); /* 45 - 9 - 6 without one + 1 */
+    assert_int_equal(tarn_dataset_count(few), 31); /* 45 - 9 - 6 without a field + 1 */
     for (uint64_t i = 0; i < 31; i++) {
         OK(tarn_dataset_members(few, i, members, 8, &n, &err));
         assert_int_equal(n, 2);
@@ -336,7 +336,7 @@ static void required_fields_keep_samples_that_have_all(void **state)
         OK(tarn_dataset_members(having, i, members, 8, &n, &err));
         assert_true(n > 2);
     }
-    FAILS(TARN_ERR_NO_FIELD, "no field gif; there are jpg",
+    FAILS(TARN_ERR_NO_FIELD, "no field gif; the fields are jpg",
           tarn_dataset_with_fields(having, none, 1, &few, &err));
     tarn_dataset_close(having);
     tarn_dataset_close(fold);
@@ -344,7 +344,7 @@ static void required_fields_keep_samples_that_have_all(void **state)
     tarn_dataset_close(few);
 }
 
-/* Samples that lack a field stay, and orders too. */
+/* Samples without a field stay, and so do orders. */
 static void other_fields_leave_samples_and_order_alone(void **state)
 {
     (void)state;
@@ -366,7 +366,7 @@ static void other_fields_leave_samples_and_order_alone(void **state)
         with += n;
     }
     assert_int_equal(with, 36);
-    FAILS(TARN_ERR_NO_SAMPLE, "sample 45 of 45",
+    FAILS(TARN_ERR_NO_SAMPLE, "no sample 45; the dataset has 45",
           tarn_dataset_members(few, 45, &member, 1, &n, &err));
     tarn_dataset_close(few);
     tarn_dataset_close(mixed);
@@ -392,7 +392,8 @@ static void kept_keys_come_in_the_folds_order(void **state)
     tarn_dataset_close(fold);
 }
 
-/* Keys in sample order, joined; of the three orders a non-contiguous fold can have. */
+/* Keys in sample order, joined, for the three possible orders of a non-contiguous fold.
+ */
 static void keys_are(const char *path, const tarn_dataset_options *o, const char *want)
 {
     char got[4000] = "";
@@ -419,7 +420,7 @@ static void scattered_samples_are_put_together(void **state)
     const char *path = data_path("03_noncontiguous");
     tarn_dataset_options o = TARN_DATASET_OPTIONS_INIT;
     keys_are(path, &o, "s0 s1 s2 s3 s4 s5 s6 s7 s8 s9 u0 u1 u2 u3 u4 u5 u6 u7 ");
-    o.by_hash = true; /* the order the reference's enforce_contiguous gives */
+    o.by_hash = true; /* the order of glzn's enforce_contiguous */
     keys_are(path, &o, "s4 u7 u1 s0 u6 s9 u4 u3 s5 s1 s3 s2 u5 s7 u2 u0 s8 s6 ");
 }
 
@@ -437,7 +438,7 @@ static void two_members_of_one_field_are_ambiguous(void **state)
     tarn_dataset *fold = open_fold(scratch_path("twice.tar"), NULL);
     FAILS(TARN_ERR_AMBIGUOUS, "field txt twice",
           tarn_dataset_get(fold, 0, 0, &view, &err));
-    OK(tarn_dataset_members(fold, 0, members, 1, &n, &err)); /* too little room */
+    OK(tarn_dataset_members(fold, 0, members, 1, &n, &err)); /* not enough room */
     assert_int_equal(n, 2);
     OK(tarn_dataset_members(fold, 0, members, 2, &n, &err));
     for (size_t k = 0; k < 2; k++) {
@@ -458,8 +459,7 @@ static void two_members_of_one_field_are_ambiguous(void **state)
     tarball_reset(&t);
 }
 
-/* An index knows nothing of the rule its keys were made by; without sums both are tried.
- */
+/* An index does not record the rule of its keys; without sums both are tried. */
 static void path_keys_are_recognised_without_sums(void **state)
 {
     (void)state;
@@ -513,7 +513,7 @@ static void names_in_extended_headers_are_found_from_the_row(void **state)
     tarball_reset(&t);
 }
 
-/* A caller compiled with an older header has a shorter struct; one who forgot the
+/* A caller compiled with an older header has a shorter struct; a caller that forgot the
  * initialiser has none. */
 static void options_are_taken_up_to_their_size(void **state)
 {
@@ -524,11 +524,11 @@ static void options_are_taken_up_to_their_size(void **state)
     FAILS(TARN_ERR_USAGE, "initialiser",
           tarn_dataset_open(data_path("01_basic:train"), &none, &fold, &err));
     old.size = offsetof(tarn_dataset_options, check);
-    old.check = true; /* behind the end: not seen, or opening would fail without sums */
+    old.check = true; /* after the end: not read, or opening would fail without sums */
     tarn_dataset_close(open_fold(data_path("01_basic:train"), &old));
 }
 
-/* Names that no folder's rules would find, in the order of the list. */
+/* Names that the rules for folders would not find, in the order of the list. */
 static void shards_can_be_listed(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-/* The fold writer: what it refuses, and what it leaves behind when samples fail or others
- * write. What it finds in its folder is in test_foldwrite_folder.c, kills are in
- * tests/faults. */
+/* The fold writer: what it refuses, and which files it leaves when samples fail or others
+ * write. test_foldwrite_folder.c tests existing files in its folder, tests/faults kills
+ * it. */
 #include "itar/keyset.h" /* has parameters named err: before foldwriting.h */
 
 #include "foldwriting.h"
@@ -29,7 +29,7 @@ static void every_key_is_known_once_it_was_added(void **state)
     for (int s = 0; s < SCANS; s++) {
         OK(tarn__scan_init(&scans[s], &err));
         OK(tarn__keyset_next_scan(&set, &err));
-        for (int i = 0; s != 3 && i < EACH; i++) { /* one has none */
+        for (int i = 0; s != 3 && i < EACH; i++) { /* one has no key */
             int len = snprintf(key, sizeof key, "%d", s * EACH + i);
             assert_false(has(&set, scans, key, (size_t)len));
             OK(tarn__keyset_add(&set, scans, tarn__keyset_hash(&set, key, (size_t)len),
@@ -48,7 +48,7 @@ static void every_key_is_known_once_it_was_added(void **state)
         tarn__scan_reset(&scans[s]);
 }
 
-static void has_tells_of_all_that_will_be_there(void **state)
+static void has_knows_all_future_keys(void **state)
 {
     (void)state;
     static const char *const keys[] = {"a00", "b00", "c00", "d00"};
@@ -66,7 +66,7 @@ static void has_tells_of_all_that_will_be_there(void **state)
         assert_int_equal(there, i < 3);
         if (i < 3) FAILS(TARN_ERR_EXISTS, keys[i], add(w, keys[i]));
     }
-    OK(add(w, "b02")); /* it was in the shard that was not finished */
+    OK(add(w, "b02")); /* it was in the unfinished shard */
     OK(tarn_fold_writer_finish(w, NULL, 0, &err));
     assert_int_equal(read_fold("train", NULL), 7);
     assert_int_equal(count_files(dir, true), 0);
@@ -118,7 +118,7 @@ static void options_that_make_no_sense_are_refused(void **state)
     assert_int_equal(count_files(dir, false), 1);
 }
 
-/* "x:train" is how readers spell fold train in x. */
+/* "x:train" is how readers write fold train in x. */
 static void a_file_that_is_spelled_like_the_fold_is_in_the_way(void **state)
 {
     (void)state;
@@ -247,7 +247,7 @@ static void a_sample_that_fails_leaves_no_trace(void **state)
     }
 }
 
-/* The shard cannot be opened at first: the keys that follow must be found in it. */
+/* The shard cannot be opened at first: later keys must still be found in it. */
 static void a_shard_that_could_not_be_opened_is_tried_again(void **state)
 {
     (void)state;
@@ -278,7 +278,7 @@ static void a_shard_that_could_not_be_opened_is_tried_again(void **state)
     assert_int_equal(read_fold("train", "a"), 7);
 }
 
-/* A limit on the size of files is met where the disk would be full. */
+/* A limit on the size of files simulates a full disk. */
 static void a_writer_that_lost_bytes_says_so_to_the_end(void **state)
 {
     (void)state;
@@ -286,7 +286,7 @@ static void a_writer_that_lost_bytes_says_so_to_the_end(void **state)
     tarn_fold_writer_options o = quick();
     bool there;
     tarn_fold_writer *w = open_fold("train", &o);
-    add_some(w, "a", 0, 4); /* one shard is finished, one at hand */
+    add_some(w, "a", 0, 4); /* one shard is finished, one is open */
     getrlimit(RLIMIT_FSIZE, &before);
     small = before;
     small.rlim_cur = 1024;
@@ -377,8 +377,8 @@ static void a_fold_has_one_writer(void **state)
     assert_int_equal(count_files(dir, true), 0);
 }
 
-/* A reader looks again and again while another process writes. Appended samples only
- * become more; a fold that is replaced is the one or the other, or not there. */
+/* A reader opens the fold repeatedly while another process writes. Appended samples only
+ * increase in number; a replaced fold is the old one, the new one, or missing. */
 static void readers_see_the_old_fold_or_the_new_one(void **state)
 {
     (void)state;
@@ -429,7 +429,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         IN_OWN_FOLDER(every_key_is_known_once_it_was_added),
-        IN_OWN_FOLDER(has_tells_of_all_that_will_be_there),
+        IN_OWN_FOLDER(has_knows_all_future_keys),
         IN_OWN_FOLDER(options_that_make_no_sense_are_refused),
         IN_OWN_FOLDER(a_file_that_is_spelled_like_the_fold_is_in_the_way),
         IN_OWN_FOLDER(numbers_begin_and_end_where_they_must),

@@ -1,5 +1,5 @@
-/* The fold writer, and what it makes of journals, links and shards that somebody else put
- * into the folder, or that it left there itself. */
+/* The fold writer with existing journals, links and shards in its folder, from others or
+ * from itself. */
 #include "foldwriting.h"
 
 #include <sys/stat.h>
@@ -18,7 +18,7 @@ static void finished_shards_that_were_to_replace_the_fold_are_not_added(void **s
     o.resume = true;
     FAILS(TARN_ERR_EXISTS, "overwrite to start over", try_open("train", &o));
     assert_int_equal(read_fold("train", "a"), 5);
-    /* Numbered behind the fold, but with its keys. */
+    /* Numbered after the fold, but with its keys. */
     o.resume = false;
     o.overwrite = true;
     o.start = 50;
@@ -60,7 +60,7 @@ static void a_shard_that_came_meanwhile_is_not_written_over(void **state)
     assert_int_equal(count_files(dir, true), 0);
 }
 
-/* Temporary files of dead writers of this fold go, all others stay. */
+/* Temporary files of dead writers of this fold are removed, all others stay. */
 static void what_dead_writers_left_is_swept(void **state)
 {
     (void)state;
@@ -93,7 +93,7 @@ static void what_dead_writers_left_is_swept(void **state)
         assert_true(is_there(others[i]));
 }
 
-/* Writes a journal with a right checksum, whatever it says. */
+/* Writes a journal with a correct checksum, whatever its content. */
 static void forge_journal(const char *text)
 {
     char whole[4096];
@@ -137,7 +137,7 @@ static void a_journal_moves_nothing_but_shards_of_its_fold(void **state)
         assert_int_equal(count_files(dir, true), 0);
         if (i % 2) continue;
         assert_int_equal(read_fold("train", "a"), 3);
-        remove_fold("train"); /* a journal of no index must count again */
+        remove_fold("train"); /* a journal without an index must count again */
     }
     assert_int_equal(remove(outside), 0);
 }
@@ -168,7 +168,7 @@ static void journals_that_cannot_be_read_stop_writers_but_not_readers(void **sta
     }
 }
 
-/* The journal of a commit that has come true hides nothing, and goes. */
+/* The journal of a completed commit hides nothing, and is removed. */
 static void a_journal_of_the_past_counts_no_more(void **state)
 {
     (void)state;
@@ -215,7 +215,7 @@ static void a_fold_without_samples_has_an_empty_shard(void **state)
     check_empty_fold();
 }
 
-/* Its shards were removed by hand: there is nothing to resume. */
+/* Its shards were removed manually: nothing can be resumed. */
 static void a_journal_without_its_shards_goes(void **state)
 {
     (void)state;
@@ -227,10 +227,10 @@ static void a_journal_without_its_shards_goes(void **state)
     check_empty_fold();
 }
 
-/* The journal says that a shard of the old fold was to go: half of that fold is no fold,
- * so it goes with the new one. */
-/* The old fold is gone by then, so the new one is all there is. Who comes to overwrite
- * publishes it first; who resumes it and gives up throws it away. */
+/* The journal says that a shard of the old fold was to be removed: half of that fold is
+ * useless, so it is removed with the new one. */
+/* The old fold is gone by then, so only the new one is left. A writer that overwrites
+ * publishes it first; a writer that resumes it and abandons discards it. */
 static void an_overwrite_that_is_given_up_halfway_leaves_no_half_fold(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Reading array files: what a header may not say, damage of every kind, views in their
- * modes, rows as samples. */
+/* Reading array files: invalid headers, damage of every kind, views in their modes, rows
+ * as samples. */
 #include "support.h"
 
 #include <fcntl.h>
@@ -14,7 +14,7 @@ static tarn_error err;
 
 enum { PAGE = TARN_GNZ_PAGE };
 
-/* --- Files by hand ----------------------------------------------------------------- */
+/* --- Handmade files ------------------------------------------------------------- */
 
 static void put_file(const char *path, const char *json, size_t size)
 {
@@ -84,21 +84,23 @@ static void hostile_headers_are_refused_by_name(void **state)
         {TARN_ERR_FORMAT, "not an object", "{\"version\": 1, \"arrays\": {\"x\": 1}}"},
         {TARN_ERR_FORMAT, "\"x\"",
          "{\"version\": 1, \"arrays\": {\"x\": {}, \"x\": {}}}"},
-        {TARN_ERR_FORMAT, "dtype is not text", X("")},
+        {TARN_ERR_FORMAT, "dtype is not a string", X("")},
         {TARN_ERR_FORMAT, "shape is not a list", X("\"dtype\": \"<f4\"")},
         {TARN_ERR_FORMAT, "offset is not", X("\"dtype\": \"<f4\", \"shape\": []")},
 #define AT(offset, shape, dtype)                                                         \
     X("\"offset\": " offset ", \"shape\": " shape ", \"dtype\": " dtype)
-        {TARN_ERR_FORMAT, "lies in the header", AT("0", "[1]", "\"|u1\"")},
-        {TARN_ERR_FORMAT, "lies in the header", AT("8", "[1]", "\"|u1\"")},
-        {TARN_ERR_FORMAT, "lies in the header", AT("0", "[0]", "\"|u1\"")},
+        {TARN_ERR_FORMAT, "is inside the header", AT("0", "[1]", "\"|u1\"")},
+        {TARN_ERR_FORMAT, "is inside the header", AT("8", "[1]", "\"|u1\"")},
+        {TARN_ERR_FORMAT, "is inside the header", AT("0", "[0]", "\"|u1\"")},
         {TARN_ERR_FORMAT, "not a multiple", AT("4097", "[1]", "\"|u1\"")},
         {TARN_ERR_FORMAT, "not a multiple", AT("4160", "[1]", "\"<f4\"")},
-        {TARN_ERR_TRUNCATED, "do not fit the file", AT("4096", "[8192]", "\"|u1\"")},
-        {TARN_ERR_TRUNCATED, "do not fit the file", AT("8192", "[4096]", "\"|u1\"")},
-        {TARN_ERR_TRUNCATED, "do not fit the file", AT("12288", "[0]", "\"|u1\"")},
-        {TARN_ERR_TRUNCATED, "do not fit", AT("18446744073709547520", "[1]", "\"|u1\"")},
-        {TARN_ERR_TRUNCATED, "do not fit", AT("9223372036854771712", "[9]", "\"<f8\"")},
+        {TARN_ERR_TRUNCATED, "end after the file", AT("4096", "[8192]", "\"|u1\"")},
+        {TARN_ERR_TRUNCATED, "end after the file", AT("8192", "[4096]", "\"|u1\"")},
+        {TARN_ERR_TRUNCATED, "end after the file", AT("12288", "[0]", "\"|u1\"")},
+        {TARN_ERR_TRUNCATED, "end after the file",
+         AT("18446744073709547520", "[1]", "\"|u1\"")},
+        {TARN_ERR_TRUNCATED, "end after the file",
+         AT("9223372036854771712", "[9]", "\"<f8\"")},
         {TARN_ERR_FORMAT, "offset is not", AT("-4096", "[1]", "\"|u1\"")},
         {TARN_ERR_FORMAT, "offset is not", AT("4096.0", "[1]", "\"|u1\"")},
         {TARN_ERR_FORMAT, "offset is not", AT("4.096e3", "[1]", "\"|u1\"")},
@@ -120,7 +122,8 @@ static void hostile_headers_are_refused_by_name(void **state)
         {TARN_ERR_UNSUPPORTED, "element type", AT("4096", "[1]", "\"f4\"")},
         {TARN_ERR_UNSUPPORTED, "element type", AT("4096", "[1]", "\"<M8[ns]\"")},
         {TARN_ERR_UNSUPPORTED, "element type", AT("4096", "[1]", "\"<U4294967296\"")},
-        {TARN_ERR_FORMAT, "dtype is not text", AT("4096", "[1]", "[[\"a\", \"<f4\"]]")},
+        {TARN_ERR_FORMAT, "dtype is not a string",
+         AT("4096", "[1]", "[[\"a\", \"<f4\"]]")},
         {TARN_ERR_UNSUPPORTED, "order",
          X("\"offset\": 4096, \"shape\": [1], \"dtype\": \"|u1\", \"order\": \"A\"")},
         {TARN_ERR_FORMAT, "overlap",
@@ -163,7 +166,7 @@ static void deep_and_many_sided_headers_are_refused(void **state)
     free(json);
 }
 
-static void header_lengths_that_lie_are_refused_at_once(void **state)
+static void false_header_lengths_are_refused_at_once(void **state)
 {
     unsigned char data[1024] = "GNZ1";
     tarn_gnz *gnz;
@@ -226,7 +229,7 @@ static small make_small(const char *name, bool checksums)
     return s;
 }
 
-/* Changes a file where it lies: making it anew each time would wait for the disk. */
+/* Changes a file in place: writing it again each time would wait for the disk. */
 static void patch(const small *s, size_t at, const void *data, size_t len)
 {
     int fd = open(s->path, O_WRONLY | O_CLOEXEC);
@@ -235,8 +238,8 @@ static void patch(const small *s, size_t at, const void *data, size_t len)
     close(fd);
 }
 
-/* Reads everything in every way; false where something was refused. Whatever comes back
- * must lie inside the file. */
+/* Reads everything in every way; false where something was refused. Every result must be
+ * inside the file. */
 static bool walk(const char *path, tarn_io io)
 {
     tarn_gnz *gnz;
@@ -317,7 +320,8 @@ static void every_flipped_bit_is_found_or_changes_no_value(void **state)
         for (int bit = 0; bit < 8; bit++) {
             unsigned char flipped = s.bytes[at] ^ (unsigned char)(1 << bit);
             patch(&s, at, &flipped, 1);
-            /* "=f4" is "<f4", and without "order" it is C: right, if not the same. */
+            /* "=f4" is "<f4", and without "order" it is C: valid, though not the same
+             * text. */
             if (problems(s.path) == 0 && !has_right_values(s.path))
                 fail_msg("bit %d of byte %zu", bit, at);
             walk(s.path, TARN_IO_MAP);
@@ -387,7 +391,7 @@ static void file_truncated_while_open_is_an_error(void **state)
     FAILS(TARN_ERR_TRUNCATED, "truncated while",
           tarn__gnz_view_row(gnz, 1, 0, &row, &err));
     FAILS(TARN_ERR_TRUNCATED, "ends", tarn_gnz_read(gnz, 1, 0, 3, ys, sizeof ys, &err));
-    /* Nor what still lies in the file: whoever cut it may have written it anew. */
+    /* Nor what is still in the file: it may have been truncated and written again. */
     FAILS(TARN_ERR_TRUNCATED, "truncated while",
           tarn_gnz_get(gnz, 0, TARN_GNZ_READ, &view, &err));
     tarn_gnz_close(gnz);
@@ -444,7 +448,7 @@ static void views_without_maps_are_copies(void **state)
     write_file(s.path, s.bytes, s.size);
     tarn_gnz_close(gnz);
     OK(tarn_gnz_open(s.path, &o, &gnz, &err));
-    FAILS(TARN_ERR_UNSUPPORTED, "needs a map",
+    FAILS(TARN_ERR_UNSUPPORTED, "needs a memory map",
           tarn_gnz_get(gnz, 0, TARN_GNZ_WRITE, &view, &err));
     tarn_gnz_close(gnz);
     free(s.bytes);
@@ -524,14 +528,16 @@ static void fields_are_the_largest_group_with_equal_rows(void **state)
     assert_int_equal(about.samples, 2);
     tarn_dataset_close(dataset);
     o.fields = odd;
-    FAILS(TARN_ERR_USAGE, "equally many", tarn_dataset_open(path, &o, &dataset, &err));
+    FAILS(TARN_ERR_USAGE, "have different numbers of rows (2 and 3)",
+          tarn_dataset_open(path, &o, &dataset, &err));
     o.fields = none;
-    FAILS(TARN_ERR_USAGE, "no dimension", tarn_dataset_open(path, &o, &dataset, &err));
+    FAILS(TARN_ERR_USAGE, "it has 0 dimensions",
+          tarn_dataset_open(path, &o, &dataset, &err));
 }
 
 static void fortran_rows_are_gathered(void **state)
 {
-    /* 2 × 3 × 2 in Fortran order: element (i, j, k) lies at i + 2 j + 6 k. */
+    /* 2 × 3 × 2 in Fortran order: element (i, j, k) is at i + 2 j + 6 k. */
     const char *path = scratch_path("fortran.gnz");
     unsigned char want[2][3][2], got[2][3][2];
     tarn_gnz *gnz;
@@ -559,7 +565,7 @@ static void fortran_rows_are_gathered(void **state)
     tarn_gnz_close(gnz);
 }
 
-static void statistics_leave_out_what_is_no_number(void **state)
+static void statistics_leave_out_values_that_are_not_numbers(void **state)
 {
     const double values[] = {1, 2, 4, NAN, INFINITY, 5};
     const char *path = scratch_path("stats.gnz");
@@ -587,12 +593,12 @@ static void statistics_leave_out_what_is_no_number(void **state)
     assert_int_equal(s.bins[TARN_GNZ_BINS - 1], 1);
     OK(tarn_gnz_stats_get(gnz, 1, &s, sizeof s, &err));
     assert_true(s.count == 0 && isnan(s.min) && isnan(s.mean));
-    FAILS(TARN_ERR_UNSUPPORTED, "no order",
+    FAILS(TARN_ERR_UNSUPPORTED, "has no statistics",
           tarn_gnz_stats_get(gnz, 2, &s, sizeof s, &err));
     tarn_gnz_close(gnz);
 }
 
-/* Notes that some program copied from another file are not believed. */
+/* Notes that a program copied from another file are ignored. */
 static void notes_of_another_file_change_nothing(void **state)
 {
     static const char *const notes[] = {"{\"arrays\": {\"x\": {\"rows\": 99999}}}",
@@ -628,7 +634,7 @@ int main(void)
         cmocka_unit_test(sound_headers_are_read),
         cmocka_unit_test(hostile_headers_are_refused_by_name),
         cmocka_unit_test(deep_and_many_sided_headers_are_refused),
-        cmocka_unit_test(header_lengths_that_lie_are_refused_at_once),
+        cmocka_unit_test(false_header_lengths_are_refused_at_once),
         cmocka_unit_test(truncated_files_are_errors_or_right),
         cmocka_unit_test(every_flipped_bit_is_found_or_changes_no_value),
         cmocka_unit_test(bytes_removed_and_set_to_extremes_do_no_harm),
@@ -639,7 +645,7 @@ int main(void)
         cmocka_unit_test(rows_are_pointer_additions_and_samples),
         cmocka_unit_test(fields_are_the_largest_group_with_equal_rows),
         cmocka_unit_test(fortran_rows_are_gathered),
-        cmocka_unit_test(statistics_leave_out_what_is_no_number),
+        cmocka_unit_test(statistics_leave_out_values_that_are_not_numbers),
         cmocka_unit_test(notes_of_another_file_change_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);

@@ -1,4 +1,4 @@
-/* Array files that others made: headers to the letter, notes that are of another file,
+/* Array files of other programs: exact headers, notes that belong to another file,
  * columns in slices, journals of every kind, and files that change while they are open.
  */
 #include "support.h"
@@ -16,8 +16,7 @@ static tarn_error err;
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* --- Headers ---------------------------------------------------------------------------
- */
+/* --- Headers ------------------------------------------------------------------------ */
 
 static tarn_status parse(const char *json, tarn__gnz_header *out)
 {
@@ -65,7 +64,7 @@ static void arrays_are_taken_or_refused_by_their_fields(void **state)
         }
         got =
             tarn__gnz_parse(&h, cases[i].json, strlen(cases[i].json) - 1, 1 << 20, NULL);
-        assert_int_equal(got, TARN_ERR_FORMAT); /* cut off, and nobody is told why */
+        assert_int_equal(got, TARN_ERR_FORMAT); /* cut off, without a known reason */
     }
 }
 
@@ -94,7 +93,7 @@ static void names_of_arrays_have_a_limit(void **state)
     free(json);
 }
 
-/* Notes are worth what they can be: those that do not fit their array are dropped. */
+/* Notes that do not fit their array are dropped. */
 static void notes_that_do_not_fit_are_dropped(void **state)
 {
     (void)state;
@@ -146,8 +145,7 @@ static void room_of_more_than_63_bits_is_not_reserved(void **state)
     tarn_gnz_writer_abandon(w);
 }
 
-/* --- Columns ---------------------------------------------------------------------------
- */
+/* --- Columns ------------------------------------------------------------------------ */
 
 enum { PAGE = TARN_GNZ_PAGE };
 
@@ -177,7 +175,7 @@ static tarn_gnz *open_file(const char *path, bool mapped)
 static void columns_are_read_as_rows(void **state)
 {
     (void)state;
-    /* Rows of more than a piece (a MiB), and elements of more than one. */
+    /* Rows larger than one piece (a MiB), and elements larger than one piece. */
     static const struct {
         uint64_t rows, columns;
         uint32_t item;
@@ -218,7 +216,7 @@ static void columns_are_read_as_rows(void **state)
     }
 }
 
-/* Element [i][j][k] is at i + 3 * (j + 2 * k), and of a row the last index runs fastest.
+/* Element [i][j][k] is at i + 3 * (j + 2 * k), and in a row the last index runs fastest.
  */
 static void columns_of_three_dimensions_are_read_as_rows(void **state)
 {
@@ -268,10 +266,9 @@ static void order_of_one_dimension_means_nothing(void **state)
     }
 }
 
-/* --- Files that change -----------------------------------------------------------------
- */
+/* --- Files that change -------------------------------------------------------------- */
 
-static void a_file_that_became_shorter_is_told(void **state)
+static void a_file_that_became_shorter_is_reported(void **state)
 {
     (void)state;
     static const char json[] =
@@ -294,7 +291,7 @@ static void a_file_that_became_shorter_is_told(void **state)
         FAILS(TARN_ERR_TRUNCATED, "", tarn_gnz_read(g, 1, 0, 3000, out, 9000, &err));
         FAILS(TARN_ERR_TRUNCATED, "", tarn__gnz_view_row(g, 1, 2999, &view, &err));
         assert_null(view.data);
-        /* What is still there is not given out either: it may be next. */
+        /* The remaining part is not returned either: it may be truncated next. */
         FAILS(TARN_ERR_TRUNCATED, "truncated while it was open",
               tarn_gnz_read(g, 0, 0, 9000, out, 9000, &err));
         tarn_gnz_close(g);
@@ -322,8 +319,7 @@ static void a_torn_map_is_not_read_again(void **state)
     tarn_gnz_close(g);
 }
 
-/* --- Journals --------------------------------------------------------------------------
- */
+/* --- Journals ----------------------------------------------------------------------- */
 
 static tarn_status apply(const char *path, bool *applied)
 {
@@ -336,7 +332,7 @@ static tarn_status apply(const char *path, bool *applied)
 
 #define EMPTY "{\"arrays\": {}, \"version\": 1}"
 
-/* The new header of a journal is looked at before it replaces the old one. */
+/* The new header of a journal is checked before it replaces the old one. */
 static void new_headers_in_journals_are_checked(void **state)
 {
     (void)state;
@@ -349,7 +345,7 @@ static void new_headers_in_journals_are_checked(void **state)
     memcpy(before, bytes, sizeof before);
     static const struct {
         const char *json;
-        uint32_t length; /* that it says */
+        uint32_t length; /* as stated */
         size_t heads;    /* bytes of a header in the journal */
         uint64_t cut;
         tarn_status want;
@@ -360,7 +356,7 @@ static void new_headers_in_journals_are_checked(void **state)
         {EMPTY, sizeof EMPTY - 1, 7, 0, TARN_ERR_FORMAT, "longer than the journal"},
         {EMPTY, 57, 64, 0, TARN_ERR_FORMAT, "longer than the journal"},
         {"[]", 2, 64, 0, TARN_ERR_FORMAT, "not a JSON object"},
-        {EMPTY, sizeof EMPTY - 1, 64, UINT64_C(1) << 63, TARN_ERR_IO, "cannot cut off"},
+        {EMPTY, sizeof EMPTY - 1, 64, UINT64_C(1) << 63, TARN_ERR_IO, "cannot truncate"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         write_file(path, bytes, size);
@@ -397,7 +393,7 @@ static void journals_longer_than_their_file_are_refused(void **state)
     FAILS(TARN_ERR_TRUNCATED, "", apply(path, &applied));
     assert_false(applied);
     free(head);
-    /* And a folder is no journal. */
+    /* A folder is not a journal. */
     assert_true(tarn__gnz_journal_remove(path));
     assert_true(tarn__gnz_journal_remove(path));
     assert_int_equal(mkdir(scratch_path(".long.gnz.journal"), 0777), 0);
@@ -418,7 +414,7 @@ static void a_damaged_header_with_a_journal_says_what_to_do(void **state)
     FAILS(TARN_ERR_FORMAT, "JSON", tarn_gnz_open(path, NULL, &g, &err));
     assert_null(strstr(err.message, "repair"));
     OK(tarn__gnz_journal_write(path, head, head, sizeof head, 0, &err));
-    FAILS(TARN_ERR_FORMAT, "verify with repair puts it right",
+    FAILS(TARN_ERR_FORMAT, "verify with repair fixes the file",
           tarn_gnz_open(path, NULL, &g, &err));
     assert_int_equal(tarn_gnz_open(path, NULL, &g, NULL), TARN_ERR_FORMAT);
     assert_null(g);
@@ -427,7 +423,7 @@ static void a_damaged_header_with_a_journal_says_what_to_do(void **state)
     FAILS(TARN_ERR_USAGE, "initialiser", tarn_gnz_open(path, &o, &g, &err));
 }
 
-static void where_no_journal_can_be_there_is_none(void **state)
+static void where_no_journal_can_exist_there_is_none(void **state)
 {
     (void)state;
     char path[400];
@@ -436,7 +432,7 @@ static void where_no_journal_can_be_there_is_none(void **state)
     snprintf(path, sizeof path, "%s/under", scratch_path("plain"));
     OK(tarn__gnz_journal_find(path, &there, &err));
     assert_false(there);
-    /* Nor where its name would be too long for the file system. */
+    /* Nor if its name would be too long for the file system. */
     char name[252];
     memset(name, 'n', sizeof name - 1);
     name[sizeof name - 1] = '\0';
@@ -447,12 +443,13 @@ static void where_no_journal_can_be_there_is_none(void **state)
     tarn_gnz_report report;
     OK(tarn_gnz_verify(scratch_path(name), NULL, &report, sizeof report, &err));
     assert_int_equal(report.problems, 0);
-    /* A path that is too long as a whole says nothing: by another one it may be there. */
+    /* A path that is too long as a whole proves nothing: the file may exist under another
+     * path. */
     char *deep = malloc(5000);
     for (size_t i = 0; i < 4980; i++)
         deep[i] = i % 2 ? '/' : '.';
     snprintf(deep + 4980, 20, "x.gnz");
-    FAILS(TARN_ERR_IO, "cannot tell whether there is a journal",
+    FAILS(TARN_ERR_IO, "cannot check for a journal",
           tarn__gnz_journal_find(deep, &there, &err));
     free(deep);
 }
@@ -467,12 +464,12 @@ int main(void)
         cmocka_unit_test(columns_are_read_as_rows),
         cmocka_unit_test(columns_of_three_dimensions_are_read_as_rows),
         cmocka_unit_test(order_of_one_dimension_means_nothing),
-        cmocka_unit_test(a_file_that_became_shorter_is_told),
+        cmocka_unit_test(a_file_that_became_shorter_is_reported),
         cmocka_unit_test(a_torn_map_is_not_read_again),
         cmocka_unit_test(new_headers_in_journals_are_checked),
         cmocka_unit_test(journals_longer_than_their_file_are_refused),
         cmocka_unit_test(a_damaged_header_with_a_journal_says_what_to_do),
-        cmocka_unit_test(where_no_journal_can_be_there_is_none),
+        cmocka_unit_test(where_no_journal_can_exist_there_is_none),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }

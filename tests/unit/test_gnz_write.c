@@ -1,5 +1,5 @@
 /* Writing array files: many threads on one array, writers that fail or die, updates in
- * place and their journal. What the bytes must be is in tests/interop/test_gnz.py. */
+ * place and their journal. tests/interop/test_gnz.py tests the bytes. */
 #include "support.h"
 
 #include <dirent.h>
@@ -107,7 +107,7 @@ static void check_filled(const char *path, way how)
     OK(tarn_gnz_open(path, NULL, &gnz, &err));
     OK(tarn_gnz_read(gnz, 0, 0, ROWS, got, sizeof got, &err));
     tarn_gnz_close(gnz);
-    /* Blocks that were appended stay together and come in any order. */
+    /* Appended blocks stay together and come in any order. */
     if (how == APPENDED) qsort(got, ROWS / BLOCK, sizeof got[0] * BLOCK, by_value);
     for (uint32_t i = 0; i < ROWS; i++)
         for (uint32_t j = 0; j < COLUMNS; j++)
@@ -169,7 +169,7 @@ static void full_disk_is_known_at_the_beginning(void **state)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
     tarn_status status = tarn_gnz_writer_begin(w, &err);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
-    FAILS(TARN_ERR_IO, "cannot take", status);
+    FAILS(TARN_ERR_IO, "cannot reserve", status);
     FAILS(TARN_ERR_USAGE, "earlier write failed", tarn_gnz_writer_finish(w, &err));
     assert_false(exists(path));
     assert_int_equal(count_files("full.gnz"), 0);
@@ -201,7 +201,7 @@ static void writer_that_dies_leaves_no_name(void **state)
     OK(tarn_gnz_writer_open(path, NULL, &w, &err));
     OK(tarn_gnz_writer_finish(w, &err));
     assert_true(exists(path));
-    assert_int_equal(count_files("dies.gnz"), 1); /* swept, and the new file */
+    assert_int_equal(count_files("dies.gnz"), 1); /* removed, and the new file */
 }
 
 static void file_that_appears_meanwhile_is_not_replaced(void **state)
@@ -242,7 +242,7 @@ static void stopped_writer_leaves_nothing(void **state)
     assert_int_equal(count_files("stopped.gnz"), 0);
 }
 
-static void wrong_calls_are_told(void **state)
+static void wrong_calls_are_reported(void **state)
 {
     uint32_t values[4] = {1, 2, 3, 4};
     tarn_array array = array_of(values, 1, (const uint64_t[]){4});
@@ -264,12 +264,14 @@ static void wrong_calls_are_told(void **state)
     FAILS(TARN_ERR_USAGE, "not begun", tarn_gnz_writer_fill(w, "a", NULL, &array, &err));
     OK(tarn_gnz_writer_reserve(w, "b", u4, 1, (const uint64_t[]){6}, 0, &err));
     OK(tarn_gnz_writer_begin(w, &err));
-    FAILS(TARN_ERR_USAGE, "is begun", tarn_gnz_writer_add(w, "c", &array, NULL, &err));
-    FAILS(TARN_ERR_USAGE, "complete", tarn_gnz_writer_fill(w, "a", NULL, &array, &err));
+    FAILS(TARN_ERR_USAGE, "was begun", tarn_gnz_writer_add(w, "c", &array, NULL, &err));
+    FAILS(TARN_ERR_USAGE, "added with its values",
+          tarn_gnz_writer_fill(w, "a", NULL, &array, &err));
     FAILS(TARN_ERR_NO_FIELD, "no array \"z\"",
           tarn_gnz_writer_fill(w, "z", NULL, &array, &err));
     OK(tarn_gnz_writer_fill(w, "b", NULL, &array, &err));
-    FAILS(TARN_ERR_LIMIT, "too many", tarn_gnz_writer_fill(w, "b", NULL, &array, &err));
+    FAILS(TARN_ERR_LIMIT, "more do not fit",
+          tarn_gnz_writer_fill(w, "b", NULL, &array, &err));
     tarn_gnz_writer_abandon(w);
     assert_int_equal(count_files("w.gnz"), 0);
 }
@@ -349,8 +351,8 @@ static bool has_journal(const char *path)
     return there;
 }
 
-/* The state a crash leaves: rows are there, the journal too, and of the header's sectors
- * some are new, or of its bytes, where a disk writes no whole sectors. */
+/* The state that a crash leaves: the rows and the journal exist, and some of the header's
+ * sectors are new, or some of its bytes, where a disk does not write whole sectors. */
 static void crash_at_any_sector_is_repaired(void **state)
 {
     const char *path = scratch_path("crash.gnz");
@@ -392,7 +394,7 @@ static void crash_at_any_sector_is_repaired(void **state)
     free(after);
 }
 
-/* Whoever began the update, under whatever name. */
+/* Whichever name the update was started with. */
 static void journal_is_beside_the_file_itself(void **state)
 {
     const char *path = scratch_path("real.gnz"), *link = scratch_path("places/link.gnz");
@@ -426,7 +428,7 @@ static void journal_of_another_file_is_refused(void **state)
     write_file(scratch_path(".other.gnz.journal"), "rubbish", 7);
     FAILS(TARN_ERR_FORMAT, "not the journal",
           tarn_gnz_writer_open(path, &update, &w, &err));
-    make_growing(path); /* a new file has no use for it */
+    make_growing(path); /* a new file does not need it */
     assert_false(has_journal(path));
     free(before);
     free(after);
@@ -437,12 +439,13 @@ static void journal_of_another_file_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(writer_that_dies_leaves_no_name), /* forks: before threads */
+        /* Forks, so it runs before threads exist. */
+        cmocka_unit_test(writer_that_dies_leaves_no_name),
         cmocka_unit_test(threads_fill_one_array),
         cmocka_unit_test(full_disk_is_known_at_the_beginning),
         cmocka_unit_test(file_that_appears_meanwhile_is_not_replaced),
         cmocka_unit_test(stopped_writer_leaves_nothing),
-        cmocka_unit_test(wrong_calls_are_told),
+        cmocka_unit_test(wrong_calls_are_reported),
         cmocka_unit_test(one_update_at_a_time),
         cmocka_unit_test(update_keeps_what_it_does_not_know),
         cmocka_unit_test(crash_at_any_sector_is_repaired),

@@ -1,5 +1,5 @@
-/* Maps whose file is cut: zeros and a mark instead of a signal; faults elsewhere are left
- * to whoever was there before. */
+/* Maps whose file is truncated: zeros and a mark instead of a signal; other faults are
+ * passed to the previous handler. */
 #include "support.h"
 
 #include <fcntl.h>
@@ -33,7 +33,7 @@ static void earlier_handler(int number, siginfo_t *info, void *context)
     siglongjmp(out_of_fault, 1);
 }
 
-/* The handler is set before any map is made, as a program's own would be. */
+/* The handler is set before any map is made, like a program's own handler. */
 static void in_a_process(void (*test)(void))
 {
     struct sigaction action = {.sa_sigaction = earlier_handler, .sa_flags = SA_SIGINFO};
@@ -92,7 +92,7 @@ static void try_other_faults_are_passed_on(void)
     passed_on = 0;
     if (sigsetjmp(out_of_fault, 1) == 0) {
         (void)theirs[PAGE];
-        CHECK(passed_on); /* nothing came of it */
+        CHECK(passed_on); /* no effect */
     }
     CHECK(passed_on == 1);
     CHECK(ours[PAGE] == 0);
@@ -101,7 +101,8 @@ static void try_other_faults_are_passed_on(void)
     close(fd);
 }
 
-/* Many maps come and go: each is found again, and torn only if its own file was cut. */
+/* Many maps are made and removed: each is found again, and marked only if its own file
+ * was truncated. */
 static void try_maps_come_and_go(void)
 {
     enum { MAPS = 300 };
@@ -156,7 +157,7 @@ static void try_threads_may_fault_at_once(void)
 
 static atomic_bool enough;
 
-/* As for a map, but without the calls for one, which a fork waits for, too. */
+/* Like a map, but without its system calls, for which a fork waits, too. */
 static void *add_and_remove(void *map)
 {
     while (!atomic_load(&enough)) {
@@ -166,7 +167,7 @@ static void *add_and_remove(void *map)
     return NULL;
 }
 
-/* A child that finds the table locked waits for a thread that it does not have. */
+/* A child that finds the table locked would wait for a thread that it does not have. */
 static void try_a_fork_finds_the_table_free(void)
 {
     enum { THREADS = 2, FORKS = 400 };

@@ -1,4 +1,4 @@
-/* Headers as they are composed, and the names that keys, fields and shards may have. */
+/* Composing headers, and the names that keys, fields and shards may have. */
 #include "support.h"
 
 #include "io/out.h"
@@ -11,7 +11,7 @@ static tarn_error err;
 
 /* --- Headers ----------------------------------------------------------------------- */
 
-/* Composes one member into memory; the headers are at *block and end at the result. */
+/* Composes one member in memory; the headers begin at *block and end at the result. */
 static size_t compose(const tarn_tar_writer_options *o, const char *name, uint64_t size,
                       unsigned char *to, uint64_t *offset)
 {
@@ -53,7 +53,7 @@ static void sizes_from_8_gib_on_are_in_a_pax_header(void **state)
     OK(tarn__composer_init(&c, &o, &err));
     FAILS(TARN_ERR_LIMIT, "8589934592 bytes",
           tarn__compose_size(&c, "a.bin", 5, largest + 1, &cost, &err));
-    FAILS(TARN_ERR_LIMIT, "a member of",
+    FAILS(TARN_ERR_LIMIT, "a member is too large",
           tarn__compose_size(&c, "a.bin", 5, TARN_MAX_MEMBER_SIZE + 1, &cost, &err));
     tarn__composer_reset(&c);
 }
@@ -76,7 +76,7 @@ static void pax_records_come_in_pythons_order(void **state)
     assert_memory_equal(blocks + 1024 + 108, "0000000", 8);
 }
 
-/* A record is as long as it says, whatever its text looks like. */
+/* A record has its stated length, whatever its text looks like. */
 static void a_user_that_looks_like_a_record_changes_nothing(void **state)
 {
     (void)state;
@@ -106,8 +106,7 @@ static void what_a_plain_header_cannot_say_is_refused(void **state)
     OK(tarn__composer_init(&c, &o, &err));
     OK(tarn__compose_size(&c, name, 100, 0, &cost, &err));
     FAILS(TARN_ERR_LIMIT, "101 bytes", tarn__compose_size(&c, name, 101, 0, &cost, &err));
-    FAILS(TARN_ERR_USAGE, "without a name",
-          tarn__compose_size(&c, "", 0, 0, &cost, &err));
+    FAILS(TARN_ERR_USAGE, "has no name", tarn__compose_size(&c, "", 0, 0, &cost, &err));
     tarn__composer_reset(&c);
     o.user = name;
     FAILS(TARN_ERR_USAGE, "longer than 32", tarn__composer_init(&c, &o, &err));
@@ -141,7 +140,7 @@ static void the_time_comes_from_the_environment_if_it_is_one(void **state)
         setenv("SOURCE_DATE_EPOCH", bad[i], 1);
         FAILS(TARN_ERR_USAGE, "SOURCE_DATE_EPOCH", tarn__composer_init(&c, &o, &err));
     }
-    o.mtime = 1; /* a time that is given needs no other */
+    o.mtime = 1; /* a given time needs no other */
     compose(&o, "a.b", 0, block, &offset);
     assert_memory_equal(block + 136, "00000000001", 12);
     unsetenv("SOURCE_DATE_EPOCH");
@@ -169,8 +168,8 @@ static void keys_that_would_not_come_back_are_refused(void **state)
         FAILS(TARN_ERR_USAGE, "the key", check_key(TARN_RULES_STRICT, bad[i]));
         OK(check_key(TARN_RULES_NONE, bad[i]));
     }
-    FAILS(TARN_ERR_USAGE, "without a key", check_key(TARN_RULES_STRICT, ""));
-    FAILS(TARN_ERR_USAGE, "without a key", check_key(TARN_RULES_NONE, ""));
+    FAILS(TARN_ERR_USAGE, "has no key", check_key(TARN_RULES_STRICT, ""));
+    FAILS(TARN_ERR_USAGE, "has no key", check_key(TARN_RULES_NONE, ""));
 }
 
 static tarn_status check_names(tarn_name_rules rules, const char *first,
@@ -191,7 +190,7 @@ static void fields_that_would_not_come_back_are_refused(void **state)
         OK(check_names(TARN_RULES_NONE, bad[i], NULL));
     }
     for (size_t i = 0; i < sizeof twins / sizeof twins[0]; i++) {
-        FAILS(TARN_ERR_USAGE, "twice",
+        FAILS(TARN_ERR_USAGE, "duplicate",
               check_names(TARN_RULES_STRICT, twins[i][0], twins[i][1]));
         OK(check_names(TARN_RULES_NONE, twins[i][0], twins[i][1]));
     }
@@ -220,7 +219,7 @@ static void two_of_many_fields_are_found(void **state)
         size_t last = counts[i] - 1;
         OK(tarn__check_fields(TARN_RULES_STRICT, "k", fields, counts[i], &err));
         fields[last].name = "F0";
-        FAILS(TARN_ERR_USAGE, "twice",
+        FAILS(TARN_ERR_USAGE, "duplicate",
               tarn__check_fields(TARN_RULES_STRICT, "k", fields, counts[i], &err));
         fields[last].name = names[last];
     }
@@ -258,7 +257,8 @@ static void a_pattern_has_one_number(void **state)
         tarn__pattern_reset(&p);
     }
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        FAILS(TARN_ERR_USAGE, "number once", tarn__pattern_take(&p, bad[i], &err));
+        FAILS(TARN_ERR_USAGE, "number exactly once",
+              tarn__pattern_take(&p, bad[i], &err));
         tarn__pattern_reset(&p);
     }
     tarn__buf_reset(&out);

@@ -1,5 +1,5 @@
-/* Packs: reading, lookups, threads, and what codecs and patients' tables make of them.
- * Writing is in test_iac_write.c, damage in test_iac_damage.c. */
+/* IAC files: reading, lookups, threads, codecs and tables of patients. Writing is in
+ * test_iac_write.c, damage in test_iac_damage.c. */
 #include "iac_help.h"
 #include "packing.h"
 
@@ -209,7 +209,7 @@ static void arrays_outlive_their_pack(void **state)
     moved.release(&moved);
 }
 
-/* Offsets were looked at once; a file that is changed afterwards must not steer by them.
+/* Offsets were checked once; a file that is changed afterwards must not redirect reads.
  */
 static void a_pack_changed_in_place_keeps_its_bounds(void **state)
 {
@@ -236,7 +236,7 @@ static void a_pack_changed_in_place_keeps_its_bounds(void **state)
     for (int i = 0; i < 5; i++)
         assert_int_equal(offsets[i], 2 * i);
     const unsigned char *text = array.children[0]->buffers[2];
-    assert_int_equal(text[0], 0xff); /* it was mapped, or nothing is tested here */
+    assert_int_equal(text[0], 0xff); /* it must be mapped, or nothing is tested here */
     array.release(&array);
     stream.release(&stream);
     tarn_iac_close(pack);
@@ -264,13 +264,13 @@ static void codecs_give_back_what_they_got(void **state)
                     TARN_ERR_LIMIT, "expands to more",
                     tarn_iac_decode(c, packed.data, packed.size, len - 1, &plain, &err));
             if (k > 0)
-                FAILS(TARN_ERR_FORMAT, "not whole",
+                FAILS(TARN_ERR_FORMAT, "not complete",
                       tarn_iac_decode(c, packed.data, packed.size - 1, 1 << 20, &plain,
                                       &err));
             tarn_view_release(&packed);
         }
     tarn_view view;
-    FAILS(TARN_ERR_UNSUPPORTED, "as they are",
+    FAILS(TARN_ERR_UNSUPPORTED, "read the stored bytes",
           tarn_iac_decode("jpeg", "x", 1, 10, &view, &err));
     FAILS(TARN_ERR_USAGE, "level", tarn_iac_encode("gzip", 77, "x", 1, &view, &err));
 }

@@ -1,4 +1,4 @@
-/* Packs that were cut, flipped or forged: the right bytes, or an error. */
+/* IAC files that were truncated, flipped or forged: the right bytes, or an error. */
 #include "iac_help.h"
 #include "packing.h"
 
@@ -38,8 +38,8 @@ static void a_flipped_payload_bit_is_noticed(void **state)
     tarn_iac_close(pack);
 }
 
-/* Opens, reads every row with its CRC, and uses both tables. Payloads that are given out
- * must be right; whatever else is wrong must be an error. */
+/* Opens, reads every row with its CRC, and uses both tables. Returned payloads must be
+ * right; anything else that is wrong must be an error. */
 static void use_or_fail(const char *path)
 {
     tarn_iac_options o = TARN_IAC_OPTIONS_INIT;
@@ -83,7 +83,8 @@ static void cut_anywhere_it_is_an_error(void **state)
     }
 }
 
-/* Changes one byte of the file in place: writing it anew each time takes the disk. */
+/* Changes one byte of the file in place: writing it again each time would wait for the
+ * disk. */
 static void poke(int fd, size_t at, unsigned char value)
 {
     assert_int_equal(pwrite(fd, &value, 1, (off_t)at), 1);
@@ -128,25 +129,27 @@ static void edit_header(const char *path, const unsigned char *bytes, size_t siz
     free(copy);
 }
 
-static void headers_that_lie_are_refused(void **state)
+static void false_headers_are_refused(void **state)
 {
     (void)state;
     static const char *const edits[][3] = {
-        {"\"version\": 2", "\"version\": 1", "version is not the magic's"},
+        {"\"version\": 2", "\"version\": 1", "version does not match the magic bytes"},
         {"\"format\": \"IatroCache\"", "\"format\": \"x\"", "format is not"},
         {"\"header_bytes\": 65536", "\"header_bytes\": 4096", "header_bytes"},
         {"\"num_records\": 50", "\"num_records\": 51", "says 51 records"},
         {"\"num_slides\": 1", "\"num_slides\": 2", "says 2 slides"},
         {"\"num_records\": 50", "\"num_records\": 18446744073709551615", "not a number"},
-        {"\"num_records\": 50", "\"num_records\": 99999999999", "more than the file"},
+        {"\"num_records\": 50", "\"num_records\": 99999999999",
+         "larger than the number of bytes in the file"},
         {"\"num_records\": 50", "\"num_records\": \"50\"", "not a number"},
         {"\"num_records\": 50", "\"x\": 50", "num_records is missing"},
         {"\"slide_table_offset\": 65536", "\"slide_table_offset\": 65544", "not 65536"},
         {"\"data_length\": ", "\"data_length\": 9", "the file ends here"},
-        {"\"data_offset\": ", "\"data_offset\": 1", "not right behind"},
-        {"\"index_table_offset\": ", "\"index_table_offset\": 1", "not right behind"},
+        {"\"data_offset\": ", "\"data_offset\": 1", "not where the index table ends"},
+        {"\"index_table_offset\": ", "\"index_table_offset\": 1",
+         "not where the slide table ends"},
         {"{", "[", ""}};
-    const char *path = scratch_path("lie.iac");
+    const char *path = scratch_path("forged.iac");
     size_t size;
     tarn_iac *pack;
     make_pack(path, NULL);
@@ -167,7 +170,7 @@ int main(void)
         cmocka_unit_test(a_flipped_payload_bit_is_noticed),
         cmocka_unit_test(cut_anywhere_it_is_an_error),
         cmocka_unit_test(flips_give_right_bytes_or_an_error),
-        cmocka_unit_test(headers_that_lie_are_refused),
+        cmocka_unit_test(false_headers_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }

@@ -1,12 +1,12 @@
-/* Packs as they are written: slices, segments, upgrades, folders and manifests, and input
- * that is refused. */
+/* Writing IAC files: slices, segments, upgrades, folders and manifests, and input that is
+ * refused. */
 #include "iac_help.h"
 #include "pack/records.h"
 #include "packing.h"
 
 #include <sys/stat.h>
 
-/* A stream of one array that was taken out of another stream and cut. */
+/* A stream of one array that was taken out of another stream and sliced. */
 typedef struct cut {
     struct ArrowArrayStream from;
     int way;
@@ -110,7 +110,7 @@ static void wrong_input_leaves_nothing(void **state)
     refused("2 payloads for the 3 rows", NULL, 3, 2);
     refused("more payloads than the 3 rows", NULL, 3, 4);
     o.version = 3;
-    refused("pack version 3", &o, 1, 1);
+    refused("IAC version 3", &o, 1, 1);
     o.version = 2;
     o.header = "[]";
     refused("not a JSON object", &o, 1, 1);
@@ -120,7 +120,7 @@ static void wrong_input_leaves_nothing(void **state)
     memset(large + 6, 'x', 69000);
     memcpy(large + 69006, "\"}", 3);
     o.header = large;
-    refused("there is room for 65520", &o, 1, 1);
+    refused("the limit is 65520", &o, 1, 1);
     free(large);
     char command[512];
     snprintf(command, sizeof command, "ls -A '%s' | grep refused", scratch());
@@ -189,7 +189,8 @@ static void segments_are_written_as_they_are(void **state)
                             &err));
 }
 
-/* offset without length, and crc32 that is text: columns of the caller, not places. */
+/* offset without length, and crc32 as text: columns of the caller, not record positions.
+ */
 static void a_segment_may_use_the_names_of_our_columns(void **state)
 {
     (void)state;
@@ -222,7 +223,7 @@ static void assert_header(const char *path, const char *has, const char *lacks)
     tarn_iac_close(pack);
 }
 
-/* Only the names that were the old pack's own go. */
+/* Only the names that belong to the old file's layout are removed. */
 static void fields_named_like_the_other_versions_are_kept(void **state)
 {
     (void)state;
@@ -289,7 +290,7 @@ static void an_upgrade_changes_the_header_only(void **state)
 static void folders_and_manifests_are_packed(void **state)
 {
     (void)state;
-    /* scratch_path() gives out few at a time. */
+    /* scratch_path() keeps only a few paths at a time. */
     char *folder = strdup(scratch_path("files")),
          *path = strdup(scratch_path("files.iac"));
     uint64_t records, row;

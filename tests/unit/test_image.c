@@ -1,5 +1,5 @@
-/* Decoders, plans and steps: memory, limits, threads, and the draws. The numbers that
- * come out are judged by Pillow in tests/interop/test_image.py. */
+/* Decoders, plans and steps: memory, limits, threads, and the draws.
+ * tests/interop/test_image.py compares the results with Pillow. */
 #include "support.h"
 
 #include <math.h>
@@ -11,9 +11,9 @@
 
 static tarn_error err;
 
-/* --- Help ----------------------------------------------------------------------- */
+/* --- Helpers -------------------------------------------------------------------- */
 
-/* An image of waves, encoded under a field's name. */
+/* An image of waves, encoded with the codec of a field name. */
 static tarn_bytes make_image(const char *field, uint32_t width, uint32_t height,
                              unsigned channels)
 {
@@ -64,7 +64,7 @@ static tarn__image_plan *make_plan(const tarn_image_steps *steps)
 
 /* --- Draws ---------------------------------------------------------------------- */
 
-/* The vectors that the generator was published with. */
+/* The test vectors published with the generator. */
 static void philox_gives_the_published_words(void **state)
 {
     (void)state;
@@ -149,7 +149,7 @@ static void plans_that_cannot_be_are_refused(void **state)
     REFUSE(s.size = 1, "initialiser");
 #undef REFUSE
     s = good;
-    s.std[3] = 0; /* of a channel that is not there */
+    s.std[3] = 0; /* of a missing channel */
     tarn__image_plan *plan = make_plan(&s);
     assert_int_equal(tarn__image_plan_size(plan), 48 * 40 * 3 * 4);
     tarn__image_plan_free(plan);
@@ -173,7 +173,7 @@ static void decoding_fills_the_callers_memory_and_no_more(void **state)
             s.height = 21;
             s.channels = channels;
             memset(out, 0xa5, size + 5);
-            FAILS(TARN_ERR_LIMIT, "no room",
+            FAILS(TARN_ERR_LIMIT, "the buffer has",
                   tarn_image_run(decoder, &s, file.data, file.size, (tarn_image_draw){0},
                                  out, size - 1, &err));
             assert_int_equal(out[0], 0xa5);
@@ -239,7 +239,7 @@ static void limits_hold_before_memory_is_taken(void **state)
     FAILS(TARN_ERR_LIMIT, "max_size",
           image_decode(decoder, file.data, file.size, 0, NULL, &image, &err));
     assert_null(decoder->pixels.data);
-    FAILS(TARN_ERR_FORMAT, "no JPEG",
+    FAILS(TARN_ERR_FORMAT, "not a JPEG",
           image_decode(decoder, "", 0, 0, NULL, &image, &err));
     tarn_image_decoder_free(decoder);
     tarn_image_decoder_free(NULL);
@@ -291,7 +291,7 @@ static void buffers_are_used_again_and_large_ones_given_back(void **state)
     tarn__scratch_release(&scratch);
 }
 
-/* The decoder's memory, as it lies. */
+/* The decoder's memory, unchanged. */
 static void memory_of(const tarn_image_decoder *d, const void *out[7])
 {
     const tarn__scratch *all[] = {&d->pixels,
@@ -341,7 +341,7 @@ static void fill_noise(unsigned char *p, size_t size, uint32_t seed)
     }
 }
 
-/* In memory that ends where the image does. */
+/* In memory that ends where the image ends. */
 static tarn__image noise(uint32_t width, uint32_t height, unsigned channels,
                          uint32_t seed)
 {
@@ -414,7 +414,8 @@ static tarn_status run_one(void *context, size_t number)
     size_t size = tarn__image_plan_size(c->plan);
     tarn_image_draw draw = {5, number / 8, number};
     TARN_TRY(tarn_image_decoder_new(NULL, &decoder, NULL));
-    /* Others' images first, so that what a decoder has seen differs between runs. */
+    /* Images of other threads first, so that the decoder's history differs between runs.
+     */
     for (size_t i = 0; i <= number % 3; i++)
         TARN_TRY(tarn__image_run(decoder, c->plan, c->files[i].data, c->files[i].size,
                                  draw, c->out + number * size, NULL));
@@ -468,7 +469,7 @@ static void an_image_of_the_right_size_needs_no_memory_of_the_decoder(void **sta
     assert_null(decoder->pixels.data);
     OK(image_decode(decoder, file.data, file.size, 0, NULL, &own, &err));
     assert_memory_equal(own.data, out, tarn__image_plan_size(plan));
-    FAILS(TARN_ERR_UNSUPPORTED, "64 x 47 pixels where 64 x 48",
+    FAILS(TARN_ERR_UNSUPPORTED, "64 x 47 pixels, but 64 x 48",
           tarn__image_run(decoder, plan, other.data, other.size, draw, out, &err));
     free(out);
     tarn__image_plan_free(plan);

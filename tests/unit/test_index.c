@@ -1,4 +1,4 @@
-/* Building, saving and loading indexes, against files the reference wrote. */
+/* Building, saving and loading indexes, compared with files that glzn wrote. */
 #include "support.h"
 
 #include <fcntl.h>
@@ -23,8 +23,8 @@ static void same_files(const char *one, const char *other)
     free(b);
 }
 
-/* Builds and saves the fold of a folder of fixtures; the file must equal the fixture's.
- */
+/* Builds and saves the index of a folder of fixtures; the file must equal the
+ * fixture's. */
 static void rebuilt_index_is(const char *folder, const char *fold, tarn__hash hash)
 {
     char spelled[512], stored[512];
@@ -56,7 +56,7 @@ static void rebuilt_index_is(const char *folder, const char *fold, tarn__hash ha
     }
 }
 
-static void indexes_are_byte_for_byte_the_reference_ones(void **state)
+static void indexes_equal_those_of_glzn_byte_for_byte(void **state)
 {
     (void)state;
     rebuilt_index_is("01_basic", "train", tarn__key_hash);
@@ -79,7 +79,7 @@ static uint64_t constant_hash(const char *key, size_t len)
     return 42;
 }
 
-static void colliding_keys_get_the_reference_crash_numbers(void **state)
+static void colliding_keys_get_the_collision_numbers_of_glzn(void **state)
 {
     (void)state;
     rebuilt_index_is("04a_crash_weakhash", "train", weak_hash);
@@ -95,7 +95,8 @@ static tarn_index *build_one(const tarball *t, const tarn_index_options *o,
     return index;
 }
 
-/* All keys have one hash: the order and the numbers must still be right, and in time. */
+/* All keys have the same hash: the order and the numbers must still be right, in
+ * reasonable time. */
 static void many_colliding_keys_stay_fast_and_right(void **state)
 {
     (void)state;
@@ -231,7 +232,7 @@ static void control_characters_are_refused_by_name(void **state)
     tarball_file(&t, "bad\nkey.txt", "x");
     tarball_end(&t);
     save_tar(&t, path);
-    FAILS(TARN_ERR_FORMAT, "bad\\x0akey.txt: its key has a control character",
+    FAILS(TARN_ERR_FORMAT, "bad\\x0akey.txt: its key contains a control character",
           tarn_index_build(&path, 1, NULL, NULL, &index, NULL, 0, &err));
     assert_int_equal(err.offset, 1024);
     tarball_reset(&t);
@@ -245,7 +246,7 @@ static void add_told(void *context, const tarn_error *what)
     strncat(told, what->message, sizeof told - strlen(told) - 1);
 }
 
-static void members_that_collide_are_told_with_both_names(void **state)
+static void members_that_collide_are_reported_with_both_names(void **state)
 {
     (void)state;
     tarball t = {0};
@@ -428,14 +429,14 @@ static void a_progress_callback_can_stop_the_work(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(indexes_are_byte_for_byte_the_reference_ones),
-        cmocka_unit_test(colliding_keys_get_the_reference_crash_numbers),
+        cmocka_unit_test(indexes_equal_those_of_glzn_byte_for_byte),
+        cmocka_unit_test(colliding_keys_get_the_collision_numbers_of_glzn),
         cmocka_unit_test(many_colliding_keys_stay_fast_and_right),
         cmocka_unit_test(empty_shards_do_not_shift_the_others),
         cmocka_unit_test(rows_point_at_the_members_own_header),
         cmocka_unit_test(both_rules_split_names_as_documented),
         cmocka_unit_test(control_characters_are_refused_by_name),
-        cmocka_unit_test(members_that_collide_are_told_with_both_names),
+        cmocka_unit_test(members_that_collide_are_reported_with_both_names),
         cmocka_unit_test(too_many_fields_is_a_clear_error),
         cmocka_unit_test(too_many_shards_is_a_clear_error),
         cmocka_unit_test(damaged_indexes_are_refused_with_the_reason),

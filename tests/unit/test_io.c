@@ -1,4 +1,4 @@
-/* Positional reads, windows, the file cache, publication, files beneath a folder. */
+/* Positional reads, windows, the file cache, publication, files in a folder. */
 #include "support.h"
 
 #include <dirent.h>
@@ -36,7 +36,7 @@ static bool bytes_are_right(const unsigned char *data, uint64_t offset, size_t l
     return true;
 }
 
-static void opening_what_is_no_regular_file_says_so(void **state)
+static void opening_something_else_than_a_regular_file_is_refused(void **state)
 {
     (void)state;
     tarn__file file;
@@ -58,10 +58,10 @@ static void reading_past_the_end_is_short_or_an_error(void **state)
     OK(tarn__file_open(&file, path, &err));
     OK(tarn__read_at(file.fd, path, buf, 100, 20, &got, &err));
     assert_int_equal(got, 30);
-    FAILS(TARN_ERR_TRUNCATED, "30 bytes into the 100",
+    FAILS(TARN_ERR_TRUNCATED, "found 30 of 100 bytes",
           tarn__read_exact(file.fd, path, buf, 100, 20, &err));
     assert_int_equal(err.offset, 20);
-    FAILS(TARN_ERR_FORMAT, "past any file",
+    FAILS(TARN_ERR_FORMAT, "larger than any file",
           tarn__read_at(file.fd, path, buf, 10, UINT64_MAX - 5, &got, &err));
     tarn__file_close(&file);
 }
@@ -157,9 +157,9 @@ static void file_of_another_size_is_refused_when_it_is_opened(void **state)
     tarn__filecache *cache = make_cache(TARN__IO_AUTO);
     tarn_view view;
     make_bytes(cache_paths[7], FILE_SIZE + 1);
-    FAILS(TARN_ERR_STALE, "3001 bytes, but 3000",
+    FAILS(TARN_ERR_STALE, "found 3001 bytes, expected 3000",
           tarn__filecache_view(cache, 7, 0, 10, &view, &err));
-    FAILS(TARN_ERR_TRUNCATED, "the file has 3000 bytes",
+    FAILS(TARN_ERR_TRUNCATED, "the file has only 3000 bytes",
           tarn__filecache_view(cache, 8, 2995, 10, &view, &err));
     tarn__filecache_free(cache);
 }
@@ -191,7 +191,7 @@ static void *read_around(void *arg)
     return NULL;
 }
 
-/* With fewer descriptors than files, eviction and reading run against each other. */
+/* With fewer descriptors than files, eviction and reading compete. */
 static void threads_share_few_descriptors(void **state)
 {
     (void)state;
@@ -280,7 +280,8 @@ static void left_over_temporaries_are_swept(void **state)
     assert_int_equal(count_temporaries(), 0);
 }
 
-/* Stands in for the C library's: another writer sweeps just before the lock is taken. */
+/* Replaces the C library's function: another writer sweeps just before the lock is taken.
+ */
 static int sweeps_left;
 
 int flock(int fd, int operation)
@@ -328,14 +329,14 @@ static void nothing_is_written_outside_the_folder(void **state)
     FAILS(TARN_ERR_UNSUPPORTED, "..", put(root, "../outside/a"));
     FAILS(TARN_ERR_UNSUPPORTED, "..", put(root, "a/../../outside/a"));
     FAILS(TARN_ERR_UNSUPPORTED, "symbolic link", put(root, "link/a"));
-    FAILS(TARN_ERR_EXISTS, "there already", put(root, "filelink"));
+    FAILS(TARN_ERR_EXISTS, "already exists", put(root, "filelink"));
     FAILS(TARN_ERR_UNSUPPORTED, "control", put(root, "a\nb"));
     FAILS(TARN_ERR_UNSUPPORTED, "no file name", put(root, "./"));
     FAILS(TARN_ERR_UNSUPPORTED, "no file name", put(root, "dir/"));
     OK(put(root, "/etc/passwd"));
     OK(put(root, ".//deep/./er/file"));
-    OK(put(root, "...")); /* an odd name, but a name */
-    FAILS(TARN_ERR_EXISTS, "there already", put(root, "deep/er/file"));
+    OK(put(root, "...")); /* an odd name, but a valid one */
+    FAILS(TARN_ERR_EXISTS, "already exists", put(root, "deep/er/file"));
     assert_int_equal(faccessat(root, "etc/passwd", F_OK, 0), 0);
     assert_int_not_equal(access(scratch_path("outside/a"), F_OK), 0);
     assert_int_not_equal(access(scratch_path("outside/file"), F_OK), 0);
@@ -345,7 +346,7 @@ static void nothing_is_written_outside_the_folder(void **state)
     close(root);
 }
 
-/* Where a process could be killed with all bytes written. */
+/* A process could be killed here with all bytes written. */
 static tarn_status look_for_name(void *context, tarn_error *why)
 {
     size_t size;
@@ -356,7 +357,7 @@ static tarn_status look_for_name(void *context, tarn_error *why)
     return tarn__fail(why, TARN_ERR_STALE, "not this one");
 }
 
-static void what_is_extracted_has_no_name_before_it_is_complete(void **state)
+static void an_extracted_file_gets_its_name_when_complete(void **state)
 {
     (void)state;
     int root;
@@ -377,7 +378,7 @@ static void what_is_extracted_has_no_name_before_it_is_complete(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(opening_what_is_no_regular_file_says_so),
+        cmocka_unit_test(opening_something_else_than_a_regular_file_is_refused),
         cmocka_unit_test(reading_past_the_end_is_short_or_an_error),
         cmocka_unit_test(window_shows_the_files_bytes_however_it_reads),
         cmocka_unit_test(view_of_a_file_that_was_cut_is_an_error),
@@ -388,7 +389,7 @@ int main(void)
         cmocka_unit_test(left_over_temporaries_are_swept),
         cmocka_unit_test(a_file_that_is_swept_before_it_is_locked_is_made_again),
         cmocka_unit_test(nothing_is_written_outside_the_folder),
-        cmocka_unit_test(what_is_extracted_has_no_name_before_it_is_complete),
+        cmocka_unit_test(an_extracted_file_gets_its_name_when_complete),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }

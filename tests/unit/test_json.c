@@ -1,5 +1,5 @@
-/* The JSON tree, its accessors, its limits, and the writer's calls. Python judges the
- * texts in tests/interop/test_json.py. */
+/* The JSON tree, its accessors, its limits, and the writer's calls.
+ * tests/interop/test_json.py compares the texts with Python's. */
 #include "support.h"
 
 #include <locale.h>
@@ -38,7 +38,7 @@ static void a_tree_is_walked_in_the_order_of_the_text(void **state)
     tarn__json_reset(&doc);
 }
 
-static void integers_are_told_from_other_numbers(void **state)
+static void integers_are_distinguished_from_other_numbers(void **state)
 {
     (void)state;
     tarn__json_doc doc;
@@ -107,13 +107,13 @@ static void errors_have_an_offset_and_what_was_found(void **state)
           tarn__json_parse(&doc, "[1 2]", 5, NULL, &err));
     assert_int_equal(err.offset, 3);
     assert_non_null(strstr(tarn_error_text(&err, text, sizeof text), "offset 3: JSON: "));
-    FAILS(TARN_ERR_FORMAT, "the text ends here",
+    FAILS(TARN_ERR_FORMAT, "found the end of the text",
           tarn__json_parse(&doc, "[1,", 3, NULL, &err));
     FAILS(TARN_ERR_FORMAT, "found '\\x00'", tarn__json_parse(&doc, "1\0", 2, NULL, &err));
     FAILS(TARN_ERR_FORMAT, "not closed", tarn__json_parse(&doc, "[\"a", 3, NULL, &err));
     assert_int_equal(err.offset, 1);
     FAILS(TARN_ERR_FORMAT, "0x1f", tarn__json_parse(&doc, "\"\x1f\"", 3, NULL, &err));
-    FAILS(TARN_ERR_FORMAT, "stands twice",
+    FAILS(TARN_ERR_FORMAT, "duplicate key",
           tarn__json_parse(&doc, "{\"a\":1,\"\\u0061\":2}", 18, NULL, &err));
     assert_int_equal(err.offset, 7);
 }
@@ -230,7 +230,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_tree_is_walked_in_the_order_of_the_text),
-        cmocka_unit_test(integers_are_told_from_other_numbers),
+        cmocka_unit_test(integers_are_distinguished_from_other_numbers),
         cmocka_unit_test(strings_may_hold_nul_and_lone_surrogates),
         cmocka_unit_test(limits_are_kept_and_named),
         cmocka_unit_test(errors_have_an_offset_and_what_was_found),

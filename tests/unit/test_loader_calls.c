@@ -1,5 +1,5 @@
-/* What callers of a loader may do in the middle: close it, wait for a short time only,
- * give a batch back, fork, and hold batches. */
+/* What callers of a loader may do in the middle of an epoch: close it, wait with a
+ * timeout, return a batch, fork, and keep batches. */
 #include "loading.h"
 
 #include <stdatomic.h>
@@ -24,7 +24,7 @@ static void it_can_be_closed_at_any_moment(void **state)
                 if (status == TARN_OK) n++;
             }
             tarn_loader_close(l);
-            /* They outlive it. */
+            /* Batches outlive the loader. */
             for (size_t i = 0; i < n; i++) {
                 check_sample(held[i], 0);
                 tarn_batch_release(held[i]);
@@ -73,8 +73,8 @@ static bool gets_the_rest(tarn_loader *l, const tarn_bytes *want, size_t done,
     return good;
 }
 
-/* A child and then its parent, which has some of what is wanted, get the rest of it. held
- * may be NULL. */
+/* A child and then its parent, which already has some of the wanted batches, get the
+ * rest. held may be NULL. */
 static void fork_and_drain(tarn_loader *l, tarn_batch *held, const tarn_bytes *want,
                            tarn_bytes *got, size_t skipped)
 {
@@ -102,14 +102,14 @@ static void fork_and_drain(tarn_loader *l, tarn_batch *held, const tarn_bytes *w
 #endif
 #endif
 
-/* AddressSanitizer's allocator stays locked in a child if a thread was in it. */
+/* AddressSanitizer's allocator stays locked in a child if a thread was using it. */
 #ifdef NO_THREADS_BEFORE_FORK
 enum { FORKED_THREADS = 0 };
 #else
 enum { FORKED_THREADS = 4 };
 #endif
 
-static void a_child_goes_on_by_itself(void **state)
+static void a_child_continues_independently(void **state)
 {
     (void)state;
 #ifdef NO_THREADS_AFTER_FORK
@@ -240,7 +240,7 @@ static void memory_may_be_the_callers(void **state)
     tarn_dataset_close(d);
 }
 
-/* The batch that a caller could not use comes again, and counts once. */
+/* The batch that a caller could not use is delivered again, and counts once. */
 static void a_batch_that_is_given_back_comes_again(void **state)
 {
     (void)state;
@@ -274,7 +274,7 @@ static void a_batch_that_is_given_back_comes_again(void **state)
             add_batch(&got, b);
             tarn_batch_release(b);
         }
-        tarn_loader_back(l); /* the end of an epoch stays one */
+        tarn_loader_back(l); /* the end of an epoch stays an end */
         tarn_loader_info_get(l, &info, sizeof info);
         assert_int_equal(info.epoch, 1);
         tarn_loader_stats_get(l, &stats, sizeof stats);
@@ -299,7 +299,7 @@ int main(void)
         cmocka_unit_test(a_batch_that_is_given_back_comes_again),
         cmocka_unit_test(it_can_be_closed_at_any_moment),
         cmocka_unit_test(a_short_wait_loses_nothing),
-        cmocka_unit_test(a_child_goes_on_by_itself),
+        cmocka_unit_test(a_child_continues_independently),
         cmocka_unit_test(a_child_misses_nothing_that_was_prepared),
         cmocka_unit_test(many_threads_share_the_work),
         cmocka_unit_test(hold_all_batches_if_you_like),

@@ -3,8 +3,8 @@
 
 /* --- Epochs, ranks, state ---------------------------------------------------------- */
 
-/* The samples of all ranks, in the order of positions; the state, if out_state is not
- * NULL, is that of every rank. */
+/* The samples of all ranks, in the order of positions; *out_state, if out_state is not
+ * NULL, is the state of every rank. */
 static size_t take_ranks(tarn_dataset *d, tarn_loader_options o, const tarn_text *from,
                          unsigned world, size_t batches, uint64_t *out,
                          tarn_text *out_state)
@@ -39,7 +39,7 @@ static size_t take_ranks(tarn_dataset *d, tarn_loader_options o, const tarn_text
     return n;
 }
 
-static void a_state_goes_on_anywhere(void **state)
+static void a_state_resumes_anywhere(void **state)
 {
     (void)state;
     tarn_dataset *d = open_shuffled(fold_path(0));
@@ -63,7 +63,7 @@ static void a_state_goes_on_anywhere(void **state)
     tarn_dataset_close(d);
 }
 
-static void a_state_after_skips_goes_on(void **state)
+static void a_state_after_skips_resumes(void **state)
 {
     (void)state;
     tarn_dataset *d = open_shuffled(fold_path(7));
@@ -106,7 +106,7 @@ static void epochs_follow_each_other(void **state)
     }
     for (int i = 0; i < 3; i++)
         assert_int_equal(tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err), TARN_END);
-    /* Back to the first, and to one that was never reached. */
+    /* Back to the first epoch, and to one that was never reached. */
     OK(tarn_loader_set_epoch(l, 0, &err));
     OK(tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err));
     assert_int_equal(b->samples[0], first[0]);
@@ -120,7 +120,7 @@ static void epochs_follow_each_other(void **state)
     tarn_dataset_close(d);
 }
 
-/* The number of batches up to the end of all epochs, from first on. */
+/* The number of batches up to the end of all epochs, starting with first. */
 static size_t drain_epochs(tarn_loader *l, uint64_t first, uint64_t epochs)
 {
     tarn_bytes out = TARN_BYTES_INIT;
@@ -151,7 +151,7 @@ static void check_total(tarn_dataset *d, const tarn_loader_options *o)
         OK(tarn_loader_open(d, o, &l, &err));
         for (uint64_t i = 0; i < before; i++)
             assert_int_equal(drain(l, &out), each);
-        OK(tarn_loader_set_epoch(l, before, &err)); /* where it is */
+        OK(tarn_loader_set_epoch(l, before, &err)); /* its position */
         assert_int_equal(drain_epochs(l, before, o->epochs), each * (o->epochs - before));
         OK(tarn_loader_set_epoch(l, 1, &err));
         assert_int_equal(drain_epochs(l, 1, o->epochs), each * (o->epochs - 1));
@@ -170,7 +170,8 @@ static void the_number_of_epochs_is_the_total(void **state)
     static const unsigned threads[] = {0, 1, 2, 4};
     o.epochs = 3;
     for (size_t i = 0; i < 4; i++)
-        /* With few batches, threads are at the end of all before the caller is. */
+        /* With few batches, threads reach the end of all epochs before the caller does.
+         */
         for (o.batch = 1; o.batch <= 64; o.batch *= 8) {
             o.threads = threads[i];
             check_total(d, &o);
@@ -205,7 +206,7 @@ static void a_resumed_loader_has_the_rest_of_the_total(void **state)
         OK(tarn_loader_open(d, &rest, &l, &err));
         tarn_loader_info_get(l, &info, sizeof info);
         assert_int_equal(info.batches, 7);
-        /* After the last batch of an epoch it is the next one. */
+        /* After the last batch of an epoch, the epoch is the next one. */
         assert_int_equal(info.epoch, taken / 7);
         assert_int_equal(info.left, taken == 21 ? 0 : 7 - taken % 7);
         for (int i = 0; i < 4; i++)
@@ -244,7 +245,7 @@ static void ranks_get_equal_batches(void **state)
     }
 }
 
-/* What the batches of one rank are, up to batch number stop: "3 5 | 7 | ". */
+/* The batches of one rank, up to batch number stop: "3 5 | 7 | ". */
 static void write_batches(tarn_dataset *d, const tarn_loader_options *o, size_t stop,
                           char *out, size_t room, tarn_text *out_state)
 {
@@ -335,7 +336,7 @@ static void drop_last_gives_every_rank_the_same_full_batches(void **state)
                     if (rank) assert_string_equal(text.data, first.data);
                     tarn_dataset_close(d);
                 }
-                /* The epoch is over, and what was dropped is used up. */
+                /* The epoch is over, and the dropped samples count as used. */
                 assert_non_null(strstr(first.data, "\"position\": 53"));
             }
     tarn_text_reset(&first);
@@ -404,7 +405,7 @@ static void options_are_checked(void **state)
     tarn_image_steps steps = TARN_IMAGE_STEPS_INIT;
     tarn_load_field field = {"cls", TARN_LOAD_AUTO, &steps};
     o.batch = 0;
-    FAILS(TARN_ERR_USAGE, "batches of 0", tarn_loader_open(d, &o, &l, &err));
+    FAILS(TARN_ERR_USAGE, "batch size 0", tarn_loader_open(d, &o, &l, &err));
     o = loader_options();
     o.threads = TARN_MAX_LOADER_THREADS + 1;
     FAILS(TARN_ERR_USAGE, "threads", tarn_loader_open(d, &o, &l, &err));
@@ -412,7 +413,7 @@ static void options_are_checked(void **state)
     o.fields = &field;
     o.n_fields = 1;
     steps.width = steps.height = 8;
-    FAILS(TARN_ERR_USAGE, "no image", tarn_loader_open(d, &o, &l, &err));
+    FAILS(TARN_ERR_USAGE, "not decoded as an image", tarn_loader_open(d, &o, &l, &err));
     o.state = "nonsense";
     o.state_len = 8;
     FAILS(TARN_ERR_FORMAT, "", tarn_loader_open(d, &o, &l, &err));
@@ -422,8 +423,8 @@ static void options_are_checked(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_state_goes_on_anywhere),
-        cmocka_unit_test(a_state_after_skips_goes_on),
+        cmocka_unit_test(a_state_resumes_anywhere),
+        cmocka_unit_test(a_state_after_skips_resumes),
         cmocka_unit_test(epochs_follow_each_other),
         cmocka_unit_test(the_number_of_epochs_is_the_total),
         cmocka_unit_test(a_resumed_loader_has_the_rest_of_the_total),

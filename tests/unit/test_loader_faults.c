@@ -1,5 +1,5 @@
-/* What a loader makes of samples that cannot be had and of memory that is not there:
- * nothing that was not delivered is lost, whatever went wrong in between. */
+/* A loader with samples that fail and without memory: nothing that was not delivered is
+ * lost, whatever failed in between. */
 #include "loading.h"
 
 /* --- Memory ------------------------------------------------------------------------ */
@@ -28,7 +28,8 @@ static tarn_status take_bytes(tarn_loader *l, tarn_bytes *out)
     return status;
 }
 
-/* What memory failed for fails again, and leaves nothing behind in another epoch. */
+/* A batch that failed for lack of memory fails again, and leaves nothing in another
+ * epoch. */
 static void fail_and_set_again(tarn_dataset *d, tarn_loader_options o)
 {
     size_t left, failures = 0;
@@ -60,8 +61,8 @@ static void fail_and_set_again(tarn_dataset *d, tarn_loader_options o)
     tarn_bytes_release(&want);
 }
 
-/* Also if it was the first batch, so that the epoch is where the loader is anyway. */
-static void an_epoch_set_again_leaves_a_failure_behind(void **state)
+/* Also if it was the first batch, so that the loader is already in that epoch. */
+static void an_epoch_set_again_clears_a_failure(void **state)
 {
     (void)state;
     tarn_dataset *d = open_shuffled(fold_path(0));
@@ -86,7 +87,7 @@ static void views_and_holes_are_right_after_memory_was_short(void **state)
     tarn_dataset_close(d);
 }
 
-/* --- Where it stands --------------------------------------------------------------- */
+/* --- Position ----------------------------------------------------------------------- */
 
 enum { BAD = 7, THREADS = 4 };
 
@@ -121,7 +122,8 @@ static list all_good(tarn_dataset *d, tarn_loader_options o)
     return out;
 }
 
-/* What was had, and then what a loader gives that goes on from the state, is all. */
+/* The delivered samples and those of a loader that resumes from the state are all
+ * samples. */
 static void check_state(tarn_dataset *d, tarn_loader_options o, tarn_loader *at, list had,
                         const list *want)
 {
@@ -199,7 +201,7 @@ static void the_state_of_an_end_is_that_of_all_samples(void **state)
     for (size_t i = 0; i < 3; i++) {
         tarn_loader *l;
         list had = {{0}, 0};
-        /* This rank has one sample less than the others. */
+        /* This rank has one sample fewer than the others. */
         tarn_dataset *d =
             one_rank(open_shuffled(fold_path(bads[i])), 2, 3, TARN_UNEVEN_KEEP);
         OK(tarn_loader_open(d, &o, &l, &err));
@@ -212,7 +214,7 @@ static void the_state_of_an_end_is_that_of_all_samples(void **state)
     tarn_text_reset(&text);
 }
 
-/* --- Judging ----------------------------------------------------------------------- */
+/* --- The limit of bad samples ------------------------------------------------------- */
 
 static void told(void *context, const tarn_error *what)
 {
@@ -242,7 +244,7 @@ static void check_skipped(const tarn_loader *l, size_t want)
     assert_null(tarn_loader_skipped(l, want));
 }
 
-/* How many batches come before the limit is reached. */
+/* The number of batches before the limit is reached. */
 static size_t batches_within(tarn_dataset *d, const tarn_loader_options *o,
                              tarn_error *out_why)
 {
@@ -307,7 +309,7 @@ int main(void)
         cmocka_unit_test(the_state_of_an_end_is_that_of_all_samples),
         cmocka_unit_test(a_fault_is_judged_when_its_turn_comes),
         cmocka_unit_test(views_and_holes_are_right_after_memory_was_short),
-        cmocka_unit_test(an_epoch_set_again_leaves_a_failure_behind),
+        cmocka_unit_test(an_epoch_set_again_clears_a_failure),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }

@@ -1,5 +1,4 @@
-/* What a loader takes from the heap once it is warm: nothing for a sample, a little for
- * an epoch. */
+/* Heap use of a warm loader: nothing for a sample, a little for an epoch. */
 #include "loading.h"
 
 #include "counting.h"
@@ -66,7 +65,7 @@ static void check_flat(tarn_dataset *d, const tarn_loader_options *o, size_t mos
     if (more > EPOCHS * most)
         fail_msg("%zu allocations in %d epochs of %d samples", more, EPOCHS, COUNT);
     size_t now = held_now();
-    /* What threads are in the middle of, and a window more. */
+    /* What the threads are working on, and one more window. */
     if (now > before + ROOM) fail_msg("%zu bytes more than before", now - before);
     tarn_loader_close(l);
 }
@@ -91,7 +90,7 @@ static void a_warm_loader_allocates_nothing_for_a_sample(void **state)
     tarn_dataset_close(d);
 }
 
-/* libjpeg takes and gives back memory of its own for each image, ten times or so. */
+/* libjpeg allocates and frees its own memory for each image, about ten times. */
 static void images_cost_what_libjpeg_takes(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Members, walks, files and parts of every kind of dataset. What is particular to folds
- * is in test_fold.c and test_adopt.c. */
+/* Members, walks, files and parts of every kind of dataset. Tests specific to folds are
+ * in test_fold.c and test_adopt.c. */
 #include "support.h"
 
 #include <sys/stat.h>

@@ -1,6 +1,5 @@
-/* Memory of the decoders, counted: none per image once they are warm, but for what
- * libjpeg and libwebp take, and never more than the limits, whatever a field's bytes say.
- */
+/* Memory of the decoders, counted: none per image once they are warm, except in libjpeg
+ * and libwebp, and never more than the limits, whatever a field's bytes say. */
 #include "support.h"
 
 #include "../images.h"
@@ -10,7 +9,7 @@ static tarn_error err;
 
 enum { MANY = 40 };
 
-/* --- Help ----------------------------------------------------------------------- */
+/* --- Helpers -------------------------------------------------------------------- */
 
 static tarn_bytes encoded(const char *field, const tarn_value *value)
 {
@@ -21,7 +20,7 @@ static tarn_bytes encoded(const char *field, const tarn_value *value)
     return out;
 }
 
-/* Pixels that no format makes small. */
+/* Pixels that no format compresses well. */
 static tarn_bytes noisy_image(const char *field, uint32_t width, uint32_t height,
                               unsigned channels)
 {
@@ -70,8 +69,8 @@ static void decode_all(tarn_image_decoder *decoder, const tarn__image_plan *plan
     }
 }
 
-/* How often memory is asked for by MANY rounds over images of several sizes, after a
- * first. */
+/* The number of allocations in MANY rounds over images of several sizes, after a first
+ * round. */
 static size_t calls_once_warm(const char *field, tarn_image_fit fit)
 {
     const uint32_t sizes[][2] = {{320, 240}, {97, 203}, {400, 300}, {33, 33}, {256, 256}};
@@ -131,7 +130,7 @@ static void decode_again(tarn_image_decoder *decoder, const tarn_bytes *file,
     }
 }
 
-/* libjpeg and libwebp take and give back their own for each image. */
+/* libjpeg and libwebp allocate and free their own for each image. */
 static void check_library(const char *field)
 {
     tarn_bytes file = noisy_image(field, 120, 90, 3);
@@ -168,7 +167,7 @@ static size_t calls_of_fields(const char *field, const tarn_bytes *bytes)
     return count_memory().calls;
 }
 
-/* An array that points into its bytes has one small block: the array itself. */
+/* An array that points into its bytes needs one small block: the array itself. */
 static void numbers_and_texts_take_no_memory(void **state)
 {
     (void)state;
@@ -187,7 +186,7 @@ static void numbers_and_texts_take_no_memory(void **state)
 
 #define LIMIT (1u << 20)
 
-/* A field of a few kilobytes that wants to be large: refused, with little memory. */
+/* A field of a few kilobytes that claims to be large: refused, with little memory. */
 static void refuse(const char *field, const tarn_bytes *bomb)
 {
     tarn_decode_options o = TARN_DECODE_OPTIONS_INIT;
@@ -244,7 +243,7 @@ static void a_bomb_of_each_codec_stops_at_its_limit(void **state)
     }
 }
 
-/* A JPEG's blocks take some bits each, so only a header can lie. */
+/* A JPEG's blocks take some bits each, so only a header can make false claims. */
 static void a_jpeg_that_says_it_is_large_stops_at_its_limit(void **state)
 {
     (void)state;
@@ -259,7 +258,8 @@ static void a_jpeg_that_says_it_is_large_stops_at_its_limit(void **state)
     tarn_bytes_release(&file);
 }
 
-/* No memory for pixels that cannot be in the bytes, even within the limits. */
+/* No memory is allocated for pixels that cannot be in the bytes, even within the
+ * limits. */
 static void a_png_without_its_pixels_takes_no_memory_for_them(void **state)
 {
     (void)state;
@@ -274,12 +274,12 @@ static void a_png_without_its_pixels_takes_no_memory_for_them(void **state)
     OK(tarn_image_decoder_new(NULL, &decoder, &err));
     OK(tarn_image_run(decoder, &s, file.data, file.size, (tarn_image_draw){0}, pixels,
                       16000000, &err));
-    /* The same header, and an IDAT of no bytes. */
+    /* The same header, and an empty IDAT. */
     unsigned char none[12] = {0, 0, 0, 0, 'I', 'D', 'A', 'T', 0x35, 0xaf, 0x06, 0x1e};
     memcpy(file.data + 33, none, 12);
     memcpy(file.data + 45, end, 12);
     count_memory();
-    FAILS(TARN_ERR_TRUNCATED, "cannot be the 4000 x 4000",
+    FAILS(TARN_ERR_TRUNCATED, "cannot expand to the 4000 x 4000",
           tarn_image_run(decoder, &s, file.data, 57, (tarn_image_draw){0}, pixels,
                          16000000, &err));
     assert_true(count_memory().bytes < 1 << 16);

@@ -1,5 +1,5 @@
-/* The metadata of Arrow messages, damaged by hand: whatever points outside the message is
- * refused, with the name of the part and where it is. */
+/* The metadata of Arrow messages, damaged by hand: everything that points outside the
+ * message is refused, with the name of the part and its position. */
 #include "packing.h"
 
 #include "base/bytes.h"
@@ -10,8 +10,7 @@ enum { BASE = 1000, ITEM = 100, END = -1 };
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* --- Messages with every kind of part --------------------------------------------------
- */
+/* --- Messages with every kind of part ----------------------------------------------- */
 
 static flat_ref one_pair(flatmake *m)
 {
@@ -106,7 +105,8 @@ static void finish(flatmake *m, int type, flat_ref header)
     assert_true(fm_finish(m, fm_table_end(m)));
 }
 
-/* A message of this type in memory of its own, so that a look past its end is seen. */
+/* A message of this type in a separate allocation, so that reads past its end are
+ * detected. */
 static unsigned char *make_message(int type, uint32_t *out_size)
 {
     flatmake m;
@@ -121,7 +121,7 @@ static unsigned char *make_message(int type, uint32_t *out_size)
 
 /* --- Damage ------------------------------------------------------------------------- */
 
-/* A part of a message: slots from the root, ITEM + i for item i of a vector. */
+/* A part of a message: slots from the root, with ITEM + i for item i of a vector. */
 typedef struct part {
     int type;
     int path[8];
@@ -142,8 +142,8 @@ static flat table_of(const unsigned char *data, uint32_t size, const int *path,
 
 typedef enum damage { SLOT, OFFSET, LENGTH } damage;
 
-/* Where the number is that is to be changed: a vtable's entry, the offset, or the count
- * at its other end. */
+/* The position of the number to change: a vtable's entry, the offset, or the count at its
+ * target. */
 static uint32_t place_of(const unsigned char *data, uint32_t size, const part *p,
                          damage what)
 {
@@ -259,11 +259,12 @@ static void counts_past_the_end_are_refused(void **state)
     static const uint32_t values[] = {4000, 0x10000000, 0x80000000, 0xffffffff};
     for (size_t k = 0; k < COUNT(values); k++) {
         for (size_t i = 0; i < COUNT(vectors); i++)
-            refuse(&vectors[i], LENGTH, values[k], "has more items than the message");
+            refuse(&vectors[i], LENGTH, values[k],
+                   "has more items than fit into the message");
         for (size_t i = 0; i < COUNT(texts); i++)
             refuse(&texts[i], LENGTH, values[k], "does not end inside the message");
     }
-    for (size_t i = 0; i < COUNT(texts); i++) /* inside, but no NUL after it */
+    for (size_t i = 0; i < COUNT(texts); i++) /* inside, but without a NUL after it */
         refuse(&texts[i], LENGTH, 1, "with a NUL");
 }
 
@@ -316,7 +317,7 @@ static void cut_anywhere_a_message_is_refused(void **state)
         for (uint32_t len = 0; len < size; len++) {
             unsigned char *cut = malloc(len ? len : 1);
             memcpy(cut, data, len);
-            /* What is cut off at the very end may be padding. */
+            /* A cut at the very end may only remove padding. */
             if (tarn__message_check(cut, len, BASE, &err) == TARN_OK)
                 assert_true(size - len < 8);
             free(cut);
@@ -352,7 +353,7 @@ static void tables_too_deep_or_too_many_are_refused(void **state)
     OK(check_nested(TARN_MAX_ARROW_DEPTH, 1));
     FAILS(TARN_ERR_LIMIT, "more than 72 deep", check_nested(80, 1));
     /* 2^40 fields in two kilobytes. */
-    FAILS(TARN_ERR_LIMIT, "than the message has bytes", check_nested(40, 2));
+    FAILS(TARN_ERR_LIMIT, "more tables than bytes", check_nested(40, 2));
 }
 
 /* --- In a file ---------------------------------------------------------------------- */

@@ -1,10 +1,10 @@
-/* Mixes of datasets that have orders of their own: every source continues from epoch to
+/* Mixes of datasets that have their own orders: every source continues from epoch to
  * epoch, also after its weight was changed; nested mixes, keys and states. */
 #include "ordering.h"
 
 enum { A = 7, B = 12, C = 5, MAX = 512 };
 
-/* What comes: the value of each sample, and the source it is from. */
+/* The result: the value of each sample, and its source. */
 typedef struct run {
     uint64_t value[MAX];
     uint32_t source[MAX];
@@ -22,7 +22,7 @@ static tarn_dataset *ordered(uint64_t rows, tarn_order_kind kind, uint64_t seed)
     return out;
 }
 
-/* Three shuffled sources, so many samples of each. */
+/* Three shuffled sources, with this many samples each. */
 static tarn_dataset *open_three(uint64_t seed, const uint64_t *counts)
 {
     tarn_dataset *parts[] = {ordered(A, TARN_ORDER_SHUFFLE, seed),
@@ -58,7 +58,7 @@ static uint64_t value_at(tarn_dataset *d, uint64_t i)
     return x;
 }
 
-/* Adds the first n samples of a mix as it is, or all. */
+/* Adds the first n samples of a mix in its current state, or all. */
 static void add_run(run *r, tarn_dataset *d, uint64_t n)
 {
     if (n > tarn_dataset_count(d)) n = tarn_dataset_count(d);
@@ -79,7 +79,7 @@ static void add_epoch(run *r, tarn_dataset *mix, uint64_t epoch)
     tarn_dataset_close(d);
 }
 
-/* The values of one source are its own epochs, one after the other. */
+/* The values of one source are its own consecutive epochs. */
 static void check_source(const run *r, uint32_t k, tarn_dataset *source)
 {
     uint64_t n = 0, length = tarn_dataset_count(source);
@@ -146,7 +146,7 @@ static void a_shuffled_mix_has_the_samples_of_its_epoch(void **state)
     tarn_dataset_close(mix);
 }
 
-/* Samples are where the dataset without an order has them, in every epoch. */
+/* Samples have the positions of the dataset without an order, in every epoch. */
 static void numbers_of_a_mix_are_those_of_its_epoch(void **state)
 {
     (void)state;
@@ -192,7 +192,7 @@ static void a_slice_of_a_mix_is_the_same_in_every_epoch(void **state)
     add_run(&a, part, MAX);
     add_run(&b, later, MAX);
     assert_memory_equal(a.value, b.value, 10 * sizeof *a.value);
-    /* That of another epoch is another one. */
+    /* The state of another epoch differs. */
     OK(tarn_dataset_at_epoch(mix, 3, &at, &err));
     OK(tarn_dataset_slice(at, 2, 2, 10, &fixed, &err));
     add_run(&c, fixed, MAX);
@@ -215,8 +215,7 @@ static void a_slice_of_a_mix_is_the_same_in_every_epoch(void **state)
     tarn_dataset_close(mix);
 }
 
-/* --- Keys ----------------------------------------------------------------------------
- */
+/* --- Keys --------------------------------------------------------------------------- */
 
 static void check_keys(tarn_dataset *mix, uint64_t epochs)
 {
@@ -279,8 +278,7 @@ static void keys_are_found_in_a_mix_in_a_mix(void **state)
     tarn_dataset_close(mix);
 }
 
-/* --- States --------------------------------------------------------------------------
- */
+/* --- States ------------------------------------------------------------------------- */
 
 /* The rest of an epoch of some ranks, in the order of positions. */
 static void add_rest(run *r, tarn_dataset *mix, const tarn_text *state, uint64_t world)
@@ -358,7 +356,7 @@ static void check_changed(uint64_t before, uint64_t between, uint64_t epochs)
     size_t n = r.n;
     add_run(&r, again, UINT64_MAX);
     check_three(&r, 3);
-    /* and in one with other weights once more. */
+    /* and again in one with other weights. */
     tarn_dataset_close(again);
     r.n = n;
     OK(tarn_dataset_resume(third, text.data, text.size, &again, &err));
@@ -394,7 +392,7 @@ static void weights_below_an_order_change_between_epochs_only(void **state)
           tarn_dataset_resume(second, text.data, text.size, &rest, &err));
     OK(tarn_dataset_state(first, 25, &text, &err));
     OK(tarn_dataset_resume(second, text.data, text.size, &rest, &err));
-    /* The values that come are those of each source that follow. */
+    /* The values are the next ones of each source. */
     add_run(&want, tarn_dataset_unordered(first), MAX);
     add_run(&want, tarn_dataset_unordered(rest), MAX);
     check_three(&want, 3);
@@ -410,7 +408,7 @@ static void weights_below_an_order_change_between_epochs_only(void **state)
 }
 
 /* Its epochs before the change have other counts, so a mix of it begins with the epoch in
- * which it was continued. */
+ * which it was resumed. */
 static void a_continued_mix_continues_in_a_mix(void **state)
 {
     (void)state;
@@ -437,7 +435,7 @@ static void a_continued_mix_continues_in_a_mix(void **state)
             tarn_dataset_close(again);
         }
         check_keys(mix, 2);
-        /* A state of it does not fit a mix that was not continued. */
+        /* Its state does not fit a mix that was not continued. */
         OK(tarn_dataset_state(mix, 4, &text, &err));
         OK(tarn_dataset_mix(&second, 1, NULL, &fresh, &err));
         FAILS(TARN_ERR_STALE, "from epoch 3 after",
@@ -483,7 +481,7 @@ static void a_state_of_other_sources_is_refused(void **state)
     tarn_dataset_close(mix);
 }
 
-/* A state whose lists are others. */
+/* A state with other lists. */
 static char *with_lists(const tarn_text *state, const char *counts, const char *used,
                         const char *rest)
 {
@@ -527,7 +525,7 @@ static void hostile_states_of_a_mix_do_no_harm(void **state)
               tarn_dataset_resume(mix, bad, strlen(bad), &rest, &err));
         free(bad);
     }
-    /* Numbers that could have been: any use of a source is one of its samples. */
+    /* Possible numbers: any use of a source is one of its samples. */
     static const char *const used[] = {"[9223372036854775807, 9223372036854775807, "
                                        "9223372036854775807]",
                                        "[100, 50, 3]"};
@@ -545,8 +543,7 @@ static void hostile_states_of_a_mix_do_no_harm(void **state)
     tarn_dataset_close(mix);
 }
 
-/* --- A loader ------------------------------------------------------------------------
- */
+/* --- A loader ----------------------------------------------------------------------- */
 
 static void a_loader_goes_through_the_epochs_of_a_mix(void **state)
 {
@@ -570,7 +567,7 @@ static void a_loader_goes_through_the_epochs_of_a_mix(void **state)
             assert_memory_equal(b->columns[0].data, want.value + n, b->count * 8);
             n += b->count;
             tarn_batch_release(b);
-            /* Now and then another loader continues. */
+            /* At times another loader continues. */
             if (round % 5) continue;
             tarn_loader_options rest = o;
             OK(tarn_loader_state(l, &text, &err));

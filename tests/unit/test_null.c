@@ -1,13 +1,14 @@
-/* Calls without something that they need: every function of these headers that returns a
- * status says which argument is missing, before it uses any other. So all other arguments
- * may point anywhere here. tests/install.sh compares the functions with the headers. */
+/* Calls without a required argument: every function of these headers that returns a
+ * status reports which argument is missing, before it uses any other. So all other
+ * arguments may point anywhere here. tests/install.sh compares the functions with the
+ * headers. */
 #include <tarn/tarn.h>
 
 #include "support.h"
 
 static tarn_error err;
 
-/* Stands for whatever must not be NULL. */
+/* Used for every argument that must not be NULL. */
 static _Alignas(64) unsigned char anything[64];
 #define ANY ((void *)anything)
 
@@ -83,7 +84,7 @@ static void functions_of_dataset_name_the_argument_that_is_null(void **state)
     REFUSES("dataset", tarn_dataset_select(NULL, ANY, 1, ANY, &err));
     REFUSES("samples", tarn_dataset_select(ANY, NULL, 1, ANY, &err));
     REFUSES("out", tarn_dataset_select(ANY, ANY, 1, NULL, &err));
-    tarn_condition c = TARN_CONDITION_INIT; /* MASK, without one */
+    tarn_condition c = TARN_CONDITION_INIT; /* MASK, without a mask */
     REFUSES("dataset", tarn_dataset_filter(NULL, &c, ANY, &err));
     REFUSES("condition", tarn_dataset_filter(ANY, NULL, ANY, &err));
     REFUSES("out", tarn_dataset_filter(ANY, &c, NULL, &err));

@@ -1,4 +1,5 @@
-/* Reading without memory: archives, folds, array files, packs, datasets and loaders. */
+/* Reading without memory: archives, folds, array files, IAC files, datasets and loaders.
+ */
 #include "oom.h"
 
 #include <dirent.h>
@@ -46,7 +47,7 @@ static tarn_status read_bz2(tarn_error *why)
     return read_samples(PART("in.tar.bz2"), why);
 }
 
-/* Two members, one behind the other: the decoder begins anew. */
+/* Two consecutive members: the decoder starts again. */
 static tarn_status read_twice(tarn_error *why)
 {
     static const char *const names[][2] = {{"in.tar.xz", "two.xz"},
@@ -78,7 +79,7 @@ static tarn_status read_twice(tarn_error *why)
     return TARN_OK;
 }
 
-/* Members that say their names in every way there is. */
+/* Members with every way to store a name. */
 static tarn_status read_long_names(tarn_error *why)
 {
     static const char path[] =
@@ -138,7 +139,7 @@ static tarn_status read_fold(tarn_error *why)
     return status;
 }
 
-/* Of a journal that could not be read for want of memory nothing is known. */
+/* Nothing is known about a journal that could not be read for lack of memory. */
 static tarn_status read_journal(tarn_error *why)
 {
     static const char *const coming[] = {"train_0001.tar", "train_0002.tar"};
@@ -200,7 +201,7 @@ static tarn_status read_gnz(tarn_error *why)
     return status;
 }
 
-/* Columns, and what is read instead of mapped. */
+/* Columns, read instead of mapped. */
 static tarn_status read_columns(tarn_error *why)
 {
     static const char json[] =
@@ -259,16 +260,15 @@ static tarn_status read_iac(tarn_error *why)
     return status;
 }
 
-/* --- Tables of every type ------------------------------------------------------------
- */
+/* --- Tables of every type ----------------------------------------------------------- */
 
 enum { MAX_TABLES = 64 };
 static char *tables[MAX_TABLES + 1]; /* and a long one */
 static unsigned char *kept;
 static size_t n_tables;
 
-/* The index tables of the seeds of fuzz_iac, each in a file of its own. A seed is a byte
- * of options, two lengths of three bytes, the slide table, this one, data. */
+/* The index tables of the seeds of fuzz_iac, each in a separate file. A seed is a byte of
+ * options, two lengths of three bytes, the slide table, this one, data. */
 static void find_tables(void)
 {
     if (n_tables) return;
@@ -297,7 +297,7 @@ static void find_tables(void)
     assert_true(n_tables > 30);
 }
 
-/* Takes all batches out of a stream. */
+/* Reads all batches of a stream. */
 static tarn_status drain(struct ArrowArrayStream *stream, uint64_t *rows)
 {
     struct ArrowSchema schema = {0};
@@ -315,8 +315,8 @@ static tarn_status drain(struct ArrowArrayStream *stream, uint64_t *rows)
 
 enum { LONG = 3000 };
 
-/* Columns whose offsets, indices and run ends take a block of memory each, in a struct,
- * with a byte in front of them: as they lie in a file they are not aligned. */
+/* Columns whose offsets, indices and run ends need a block of memory each, in a struct,
+ * with a byte before them: in the file they are not aligned. */
 static const char *write_long_table(void)
 {
     static int32_t offsets[LONG + 1], indices[LONG];
@@ -381,7 +381,7 @@ static tarn_status read_long_table(tarn_error *why)
         tarn__table *t;
         tarn_status status = tarn__source_file_open(path, false, &file, why);
         if (status != TARN_OK) return status;
-        if (shift) { /* the same bytes, a place before */
+        if (shift) { /* the same bytes, one position earlier */
             tarn_view view;
             status = tarn__source_file_view(file, 8, file->size - 8, &view, why);
             if (status == TARN_OK) {
@@ -490,7 +490,7 @@ static tarn_status dataset_of_iac(tarn_error *why)
     return read_dataset(PART("in.iac"), why);
 }
 
-static tarn_dataset *open_one; /* stays open while memory fails: it has to go on */
+static tarn_dataset *open_one; /* stays open, and must work after the failure */
 
 static tarn_status live_dataset(tarn_error *why)
 {
@@ -651,7 +651,7 @@ static tarn_status load_iac(tarn_error *why)
     return load(PART("in.iac"), 2, why);
 }
 
-/* The same loader goes on where memory failed it, and misses nothing. */
+/* The same loader continues after the failure, and misses nothing. */
 static tarn_status load_on(tarn_error *why)
 {
     tarn_loader_options o = loader_options(0);
@@ -688,13 +688,13 @@ static const scenario scenarios[] = {
     {"an array file is read", read_gnz, NULL, NULL},
     {"columns of an array file are read", read_columns, NULL, NULL},
     {"an array file is verified", verify_gnz, NULL, NULL},
-    {"a pack is read", read_iac, NULL, NULL},
+    {"an IAC file is read", read_iac, NULL, NULL},
     {"tables of every type are read", read_tables, NULL, NULL},
     {"a long table is read", read_long_table, NULL, NULL},
     {"a dataset of a fold", dataset_of_fold, NULL, NULL},
     {"a dataset of a tar", dataset_of_tar, NULL, NULL},
     {"a dataset of an array file", dataset_of_gnz, NULL, NULL},
-    {"a dataset of a pack", dataset_of_iac, NULL, NULL},
+    {"a dataset of an IAC file", dataset_of_iac, NULL, NULL},
     {"a dataset that stays open", live_dataset, NULL, NULL},
     {"orders", open_orders, NULL, NULL},
     {"a chain and its states", chain, NULL, NULL},
@@ -702,8 +702,8 @@ static const scenario scenarios[] = {
     {"a loader without threads", load_here, NULL, NULL},
     {"a loader with threads", load_by_threads, NULL, NULL},
     {"a loader of an array file", load_gnz, NULL, NULL},
-    {"a loader of a pack", load_iac, NULL, NULL},
-    {"a loader that goes on", load_on, NULL, NULL},
+    {"a loader of an IAC file", load_iac, NULL, NULL},
+    {"a loader that continues", load_on, NULL, NULL},
 };
 
 static int end(void **state)

@@ -63,8 +63,8 @@ static tarn_status code_masks(tarn_error *why)
     return status;
 }
 
-/* Arrays in another order of bytes, names of every length, pixels in several chunks, and
- * bytes that do not lie well. */
+/* Arrays in another byte order, names of every length, pixels in several chunks, and
+ * bytes that are not aligned. */
 static tarn_status code_odd_values(tarn_error *why)
 {
     static const uint32_t labels[40] = {1, 2, 2, 3};
@@ -85,7 +85,7 @@ static tarn_status code_odd_values(tarn_error *why)
         tarn_status status = there_and_back(swapped[i].field, &value, why);
         if (status != TARN_OK) return status;
     }
-    a.strides[0] = 4; /* neither rows nor columns in one piece */
+    a.strides[0] = 4; /* neither rows nor columns are contiguous */
     a.strides[1] = 0;
     tarn_value strided = value_array(&a);
     tarn_status status = there_and_back("npy", &strided, why);
@@ -98,7 +98,7 @@ static tarn_status code_odd_values(tarn_error *why)
     return status;
 }
 
-/* Decodes bytes from a place where no number of more than a byte can be read. */
+/* Decodes bytes from an address that is not aligned for any number. */
 static tarn_status decode_shifted(const char *field, const tarn_bytes *bytes,
                                   tarn_error *why)
 {
@@ -111,10 +111,10 @@ static tarn_status decode_shifted(const char *field, const tarn_bytes *bytes,
     return status;
 }
 
-/* Cuts the one IDAT of a PNG into two. */
+/* Splits the one IDAT of a PNG into two. */
 static void split_pixels(const tarn_bytes *png, tarn_bytes *out)
 {
-    size_t at = 33; /* behind the signature and IHDR */
+    size_t at = 33; /* after the signature and IHDR */
     while (memcmp(png->data + at + 4, "IDAT", 4) != 0)
         at += 12 + (size_t)(png->data[at + 2] << 8 | png->data[at + 3]);
     size_t size = (size_t)(png->data[at + 2] << 8 | png->data[at + 3]), half = size / 2;
@@ -135,7 +135,7 @@ static void split_pixels(const tarn_bytes *png, tarn_bytes *out)
 
 static tarn_status decode_odd_values(tarn_error *why)
 {
-    static tarn_bytes npy, ten, png; /* stay for all runs */
+    static tarn_bytes npy, ten, png; /* kept for all runs */
     if (!npy.data) {
         tarn_bytes whole = TARN_BYTES_INIT;
         tarn_array a = row_array(8), pic = image_array();
@@ -184,8 +184,8 @@ static tarn_status expand_urls(tarn_error *why)
 {
     tarn_urls urls;
     char list[400];
-    /* Names that take all room there is at one place or another. No globs: without memory
-     * glibc's own frees a name twice. */
+    /* Names that fill a buffer in one place or another. No globs: without memory, glibc's
+     * own glob frees a name twice. */
     for (int len = 40; len <= 70; len++) {
         snprintf(list, sizeof list, "%.*s{0..20}.tar::b{x,y}{z}.tar::{%.*s}{a{b}}", len,
                  folder_like, len, folder_like);
@@ -356,7 +356,7 @@ static tarn_status collect_lists(tarn_error *why)
 {
     static bool written;
     static const char text[] = "a cell that needs more memory than there was before it, "
-                               "and a good deal more than that as it goes on";
+                               "and a good deal more than that as it continues";
     if (!written) {
         char csv[8000], lines[8000];
         int n = snprintf(csv, sizeof csv, "key,txt,md,bin\n"), m = 0;
@@ -439,7 +439,7 @@ static tarn_status pack_stream(tarn_error *why)
     return pack_into_fold(PART("shards/a_0.tar"), why);
 }
 
-/* --- What is to be seen of it ------------------------------------------------------- */
+/* --- Results ------------------------------------------------------------------------ */
 
 static void no_output(void)
 {
@@ -521,10 +521,10 @@ static const scenario scenarios[] = {
     {"values", code_values, NULL, NULL},
     {"masks and sets of arrays", code_masks, NULL, NULL},
     {"values of other machines", code_odd_values, NULL, NULL},
-    {"values that do not lie well", decode_odd_values, NULL, NULL},
+    {"values that are not aligned", decode_odd_values, NULL, NULL},
     {"images", run_images, NULL, NULL},
     {"text pairs are written and read", pair_texts, no_output, check_iac},
-    {"a pack of a manifest", pack_list, no_output, check_iac},
+    {"an IAC file from a manifest", pack_list, no_output, check_iac},
     {"lists of URLs", expand_urls, NULL, NULL},
     {"files are collected", collect, NULL, NULL},
     {"a manifest is collected", collect_list, NULL, NULL},
@@ -543,8 +543,8 @@ static const scenario scenarios[] = {
     {"an index of many rows is made", index_many, no_output, check_index},
     {"an array file is written", new_gnz, no_output, check_gnz},
     {"an array file is updated", update_gnz, old_gnz, check_gnz},
-    {"a pack is written", new_iac, no_output, check_iac},
-    {"a pack is written anew", rewrite_iac, no_output, check_iac},
+    {"an IAC file is written", new_iac, no_output, check_iac},
+    {"an IAC file is replaced", rewrite_iac, no_output, check_iac},
 };
 
 int main(void)

@@ -1,6 +1,6 @@
-/* Orders: each is exact, ranks share it out, threads share it, and arguments that make no
- * sense are refused. States are in test_order_state.c, the statistics in
- * test_order_random.c, the reference's orders in tests/interop/test_order.py. */
+/* Orders: each is exact, ranks divide it, threads share it, and invalid arguments are
+ * refused. States are in test_order_state.c, the statistics in test_order_random.c,
+ * glzn's orders in tests/interop/test_order.py. */
 #include "ordering.h"
 
 #include "dataset/order.h"
@@ -47,7 +47,8 @@ static void blocks_of_any_size_are_exact(void **state)
             }
 }
 
-/* In a window of 3 blocks of 8 there are at most 4 blocks: the short one may be one. */
+/* In a window of 3 blocks of 8 there are at most 4 blocks, because one may be the short
+ * one. */
 static void a_window_of_blocks_is_read_and_left(void **state)
 {
     (void)state;
@@ -87,7 +88,7 @@ static void the_largest_order_works_at_both_ends(void **state)
     }
 }
 
-/* A change of the shuffle would change every run that is resumed. */
+/* A change of the shuffle would change every resumed run. */
 static void what_a_seed_means_does_not_change(void **state)
 {
     (void)state;
@@ -146,7 +147,7 @@ static void weights_of_any_size_are_drawn_by(void **state)
     order = open_order(6, &o);
     all = take_all(order);
     for (uint64_t i = 0; i < 5; i++)
-        assert_true(all[i] == 5 - i); /* each outweighs the next beyond all chance */
+        assert_true(all[i] == 5 - i); /* each outweighs the next by far */
     free(all);
     tarn_order_close(order);
 }
@@ -223,11 +224,11 @@ static void a_chunk_has_samples_of_similar_length(void **state)
             uint64_t a = lengths[all[i - 1]], b = lengths[all[i]];
             within += a > b ? a - b : b - a;
         }
-    /* 4 chunks of 12 cover the lengths 0 to 100: about 100 in steps for 4 chunks, where
-     * an order at random has a step of 33 on average. */
+    /* 4 chunks of 12 cover the lengths 0 to 100: about 100 in steps for 4 chunks, where a
+     * random order has a step of 33 on average. */
     assert_in_range(within, 100, 157 * 4);
     free(all);
-    o.pool = 0; /* sorted as a whole: no chunk but the last overlaps another */
+    o.pool = 0; /* sorted as a whole: only the last chunk overlaps another */
     tarn_order *sorted = open_order(N, &o);
     all = take_all(sorted);
     check_permutation(all, N);
@@ -288,11 +289,11 @@ static void more_ranks_than_samples(void **state)
     tarn_order_close(order);
     order = open_order(0, &o);
     assert_int_equal(length_of(order), 0);
-    FAILS(TARN_ERR_USAGE, "which has 0", order_at(order, 0, &sample, &err));
+    FAILS(TARN_ERR_USAGE, "rank 999 has 0", order_at(order, 0, &sample, &err));
     tarn_order_close(order);
 }
 
-/* Batches of one rank follow each other and cover its samples. */
+/* Batches of one rank are consecutive and cover its samples. */
 static uint64_t check_batches(const tarn_order *order, uint64_t most)
 {
     tarn_order_info info;
@@ -304,7 +305,7 @@ static uint64_t check_batches(const tarn_order *order, uint64_t most)
         next += n;
     }
     assert_true(next == info.length);
-    FAILS(TARN_ERR_USAGE, "which has",
+    FAILS(TARN_ERR_USAGE, "out of range",
           tarn__order_batch(order, info.batches, &from, &n, &err));
     return info.batches;
 }
@@ -359,7 +360,7 @@ static void seed_and_epoch_are_not_added(void **state)
         free(all[i]);
 }
 
-/* Also of an order from the middle of its epoch. */
+/* Also for an order from the middle of its epoch. */
 static void another_epoch_is_opening_in_it(void **state)
 {
     (void)state;
@@ -462,27 +463,28 @@ static void arguments_that_make_no_sense_are_refused(void **state)
     o = options_of(TARN_ORDER_SHUFFLE);
     o.rank = 4;
     o.world_size = 4;
-    FAILS(TARN_ERR_USAGE, "no rank 4 of 4", tarn_order_open(3, &o, &order, &err));
+    FAILS(TARN_ERR_USAGE, "rank 4 is out of range for 4",
+          tarn_order_open(3, &o, &order, &err));
     o.world_size = 0;
-    FAILS(TARN_ERR_USAGE, "of 0", tarn_order_open(3, &o, &order, &err));
+    FAILS(TARN_ERR_USAGE, "range for 0 ranks", tarn_order_open(3, &o, &order, &err));
     o.world_size = UINT64_MAX;
     FAILS(TARN_ERR_LIMIT, "2^30 ranks", tarn_order_open(3, &o, &order, &err));
     o = options_of(TARN_ORDER_SHUFFLE);
     o.uneven = (tarn_uneven)7;
-    FAILS(TARN_ERR_USAGE, "to share", tarn_order_open(3, &o, &order, &err));
+    FAILS(TARN_ERR_USAGE, "uneven: 7", tarn_order_open(3, &o, &order, &err));
     o = options_of(TARN_ORDER_SHUFFLE);
     o.equal_batches = true;
     FAILS(TARN_ERR_USAGE, "batches", tarn_order_open(3, &o, &order, &err));
     o.batch = UINT64_MAX;
     FAILS(TARN_ERR_LIMIT, "batch", tarn_order_open(3, &o, &order, &err));
     o = options_of(TARN_ORDER_BUCKETS);
-    FAILS(TARN_ERR_USAGE, "157 samples in all, and there are 3",
+    FAILS(TARN_ERR_USAGE, "157 samples, expected 3",
           tarn_order_open(3, &o, &order, &err));
     o.buckets = (const uint64_t[]){UINT64_MAX, UINT64_MAX, 5};
     o.n_buckets = 3;
-    FAILS(TARN_ERR_USAGE, "in all", tarn_order_open(3, &o, &order, &err));
+    FAILS(TARN_ERR_USAGE, "expected 3", tarn_order_open(3, &o, &order, &err));
     o.rounds = 0;
-    FAILS(TARN_ERR_USAGE, "0 rounds", tarn_order_open(3, &o, &order, &err));
+    FAILS(TARN_ERR_USAGE, "rounds is 0", tarn_order_open(3, &o, &order, &err));
     o = options_of(TARN_ORDER_BUCKETS);
     o.outer = 3;
     FAILS(TARN_ERR_USAGE, "whole buckets", tarn_order_open(N, &o, &order, &err));
@@ -495,10 +497,12 @@ static void arguments_that_make_no_sense_are_refused(void **state)
     o.draws = TARN_MAX_ORDER + 1;
     FAILS(TARN_ERR_LIMIT, "2^62", tarn_order_open(3, &o, &order, &err));
     o.draws = 5;
-    FAILS(TARN_ERR_USAGE, "nothing to draw", tarn_order_open(0, &o, &order, &err));
+    FAILS(TARN_ERR_USAGE, "cannot draw from 0 samples",
+          tarn_order_open(0, &o, &order, &err));
     o = options_of(TARN_ORDER_LENGTHS);
     o.chunk = 0;
-    FAILS(TARN_ERR_USAGE, "chunks of 0", tarn_order_open(3, &o, &order, &err));
+    FAILS(TARN_ERR_USAGE, "chunk must be at least 1",
+          tarn_order_open(3, &o, &order, &err));
     o.size = 3;
     FAILS(TARN_ERR_USAGE, "initialiser", tarn_order_open(3, &o, &order, &err));
 }
@@ -540,7 +544,7 @@ static void kinds_have_names(void **state)
         assert_int_equal(found, k);
         tarn_order_close(order);
     }
-    FAILS(TARN_ERR_NOT_FOUND, "no order sorted: there are identity, shuffle",
+    FAILS(TARN_ERR_NOT_FOUND, "unknown order sorted; the orders are identity, shuffle",
           tarn_order_kind_find("sorted", &found, &err));
 }
 

@@ -1,7 +1,7 @@
-/* Whether our orders are as random as they claim. Every test is a chi-square with fixed
- * seeds: a sound order lies within 5 standard deviations in all of them (the chance of
- * one further out is about one in a million for each), a weak one far outside, as the
- * reference's own is shown to. */
+/* Whether tarn's orders are as random as they claim. Every test is a chi-square test with
+ * fixed seeds: a good order is within 5 standard deviations in all of them (the chance of
+ * a larger deviation is about one in a million for each), a weak one is far outside, as
+ * glzn's own order is shown to be. */
 #include "support.h"
 
 #include <math.h>
@@ -20,7 +20,7 @@ static tarn_order *open_order(tarn_order_kind kind, uint64_t count, uint64_t see
     return order;
 }
 
-/* The first n of an order; freed by the caller. */
+/* The first n samples of an order; freed by the caller. */
 static uint64_t *first(tarn_order_kind kind, uint64_t count, uint64_t seed,
                        uint64_t epoch, uint64_t n)
 {
@@ -31,7 +31,7 @@ static uint64_t *first(tarn_order_kind kind, uint64_t count, uint64_t seed,
     return out;
 }
 
-/* How many standard deviations chi-square is from what it should be, when cell k has
+/* How many standard deviations chi-square is from its expected value, when cell k has
  * probability p[k], or all the same. */
 static double deviation(const uint64_t *cells, size_t n_cells, const double *p,
                         double freedom)
@@ -66,8 +66,8 @@ enum { N_SIZES = sizeof sizes / sizeof *sizes };
 
 /* --- Positions --------------------------------------------------------------------- */
 
-/* Over seeds, what stands at a position is any sample alike. */
-static void every_position_has_every_sample_alike(void **state)
+/* Over seeds, every sample is equally likely at a position. */
+static void every_position_has_every_sample_equally_often(void **state)
 {
     (void)state;
     enum { BINS = 50, SEEDS = 5000 };
@@ -91,7 +91,7 @@ static void every_position_has_every_sample_alike(void **state)
     }
 }
 
-/* Over epochs of one seed too. */
+/* The same over epochs of one seed. */
 static void every_epoch_moves_a_sample_anywhere(void **state)
 {
     (void)state;
@@ -135,9 +135,9 @@ static void neighbours_are_independent(void **state)
     }
 }
 
-/* What tells a network of too few rounds: two positions that share a row or a column of
- * its rectangle should share one in the result, or keep their distance, as often as any
- * two. Counted over the pairs of many orders just past the size where the table ends. */
+/* Detects a network of too few rounds: two positions that share a row or a column of its
+ * rectangle should share one in the result, or keep their distance, as often as any two.
+ * Counted over the pairs of many orders just past the size where the table ends. */
 static void rows_and_columns_are_forgotten(void **state)
 {
     (void)state;
@@ -172,7 +172,7 @@ static void rows_and_columns_are_forgotten(void **state)
 
 /* --- Ranks ------------------------------------------------------------------------- */
 
-/* Ranks against the samples' remainders by the world. */
+/* Ranks compared with the samples' remainders modulo the world size. */
 static double rank_parity(tarn_order_kind kind, uint64_t n, uint64_t world, uint64_t seed)
 {
     uint64_t cells[64] = {0}, *all = first(kind, n, seed, 0, n);
@@ -182,7 +182,7 @@ static double rank_parity(tarn_order_kind kind, uint64_t n, uint64_t world, uint
     return deviation(cells, world * world, NULL, (double)((world - 1) * (world - 1)));
 }
 
-static void ranks_see_all_remainders_alike(void **state)
+static void ranks_see_all_remainders_equally_often(void **state)
 {
     (void)state;
     static const uint64_t counts[] = {4096, 4100, 50000, 65536, 1 << 20};
@@ -191,7 +191,7 @@ static void ranks_see_all_remainders_alike(void **state)
             for (uint64_t seed = 0; seed < 8; seed++)
                 check_sound("remainders on ranks",
                             rank_parity(TARN_ORDER_SHUFFLE, counts[c], world, seed));
-    /* The same test tells that the reference's does not. */
+    /* The same test shows that glzn's order is not uniform. */
     assert_true(rank_parity(TARN_ORDER_FEISTEL, 65536, 2, 5) > 50);
 }
 
@@ -244,7 +244,7 @@ static size_t number_of(const uint64_t *order, uint64_t n)
     return number;
 }
 
-/* tell: which of seed and epoch runs. */
+/* Varies the epoch or, by default, the seed. */
 static void check_few(uint64_t n, bool by_epoch)
 {
     uint64_t cells[120] = {0}, all[5];
@@ -272,7 +272,8 @@ static void all_orders_of_a_few_are_equally_frequent(void **state)
 
 /* --- The other kinds --------------------------------------------------------------- */
 
-/* Where samples of a block come to stand, over seeds; and what meets in a window. */
+/* The positions of the samples of a block, over seeds; and which samples meet in a
+ * window. */
 static void blocks_go_anywhere_and_are_mixed(void **state)
 {
     (void)state;
@@ -338,7 +339,7 @@ static void draws_with_replacement_follow_the_weights(void **state)
     tarn_order_close(order);
 }
 
-/* The first two draws have the chances of drawing one after the other. */
+/* The first two draws have the probabilities of consecutive draws. */
 static void draws_without_replacement_follow_the_weights(void **state)
 {
     (void)state;
@@ -367,7 +368,7 @@ static void draws_without_replacement_follow_the_weights(void **state)
     check_sound("weights without replacement", deviation(some, 12, p, 11));
 }
 
-/* The first two of many classes, through the network over few. */
+/* The first two of many classes, through the network over a few. */
 static void many_classes_come_in_any_order(void **state)
 {
     (void)state;
@@ -386,7 +387,7 @@ static void many_classes_come_in_any_order(void **state)
         OK(tarn_order_fill(order, r * CLASSES, 2, pair, &err));
         cells[pair[0] * CLASSES + pair[1] - (pair[1] > pair[0])]++;
     }
-    for (size_t i = 0; i < CLASSES; i++) /* the diagonal cannot be, so rows are packed */
+    for (size_t i = 0; i < CLASSES; i++) /* no diagonal: rows are packed */
         memmove(&cells[i * (CLASSES - 1)], &cells[i * CLASSES],
                 (CLASSES - 1) * sizeof *cells);
     check_sound("pairs of classes", deviation(cells, CLASSES * (CLASSES - 1), NULL,
@@ -428,11 +429,11 @@ static void classes_come_in_any_order(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_position_has_every_sample_alike),
+        cmocka_unit_test(every_position_has_every_sample_equally_often),
         cmocka_unit_test(every_epoch_moves_a_sample_anywhere),
         cmocka_unit_test(neighbours_are_independent),
         cmocka_unit_test(rows_and_columns_are_forgotten),
-        cmocka_unit_test(ranks_see_all_remainders_alike),
+        cmocka_unit_test(ranks_see_all_remainders_equally_often),
         cmocka_unit_test(epochs_and_seeds_are_unrelated),
         cmocka_unit_test(all_orders_of_a_few_are_equally_frequent),
         cmocka_unit_test(blocks_go_anywhere_and_are_mixed),

@@ -1,5 +1,5 @@
-/* States of datasets in every kind of order: what is left comes exactly, whatever the
- * ranks that continue; a state that does not fit is refused. */
+/* States of datasets in every kind of order: exactly the remaining samples come, whatever
+ * the ranks that continue; a state that does not fit is refused. */
 #include "ordering.h"
 
 #include "dataset/order.h"
@@ -20,7 +20,7 @@ static tarn_dataset *part_of(tarn_dataset *d, uint64_t rank, uint64_t world)
     return part;
 }
 
-/* What all ranks of a run that continues from a state see. */
+/* The samples of all ranks of a run that continues from a state. */
 static void check_rest(tarn_dataset *d, const tarn_text *state, uint64_t world,
                        const uint64_t *whole, uint64_t from, uint64_t total)
 {
@@ -53,8 +53,8 @@ static void check_second_stop(tarn_dataset *d, const tarn_text *state,
     tarn_dataset_close(part);
 }
 
-/* Stopped after every number of steps on one world size, continued with another, stopped
- * there too, and ended on a third. */
+/* Stopped after every number of steps with one world size, resumed with another, stopped
+ * again, and finished with a third. */
 static void resumed_anywhere_exactly_the_rest_comes(void **state)
 {
     (void)state;
@@ -143,8 +143,8 @@ static void resumed_after_any_batch_exactly_the_rest_comes(void **state)
             }
 }
 
-/* At every step up to the last and past it, all ranks report the same; after the last
- * sample or batch of the rank that has most, all positions are used up. */
+/* At every step up to the last and past it, all ranks report the same state; after the
+ * last sample or batch of the longest rank, all positions are used up. */
 static void check_used(const tarn_order_options *options, uint64_t count)
 {
     tarn_order_options o = *options;
@@ -274,7 +274,7 @@ static void a_state_of_other_data_or_arrays_is_stale(void **state)
     tarn_text_reset(&text);
 }
 
-/* A state whose text from some part on is another one. */
+/* A state whose text differs from some part on. */
 static char *changed_at(const tarn_text *state, const char *part, const char *to)
 {
     char *text = calloc(1, state->size + strlen(to) + 1);
@@ -285,7 +285,7 @@ static char *changed_at(const tarn_text *state, const char *part, const char *to
     return text;
 }
 
-static void texts_that_are_no_state_are_refused(void **state)
+static void texts_that_are_not_a_state_are_refused(void **state)
 {
     (void)state;
     static const struct {
@@ -316,7 +316,7 @@ static void texts_that_are_no_state_are_refused(void **state)
          TARN_ERR_FORMAT},
         {"\"epoch", "\"epoch\": 1, \"epoch\": 1}", "", TARN_ERR_FORMAT},
         {"\"position", "\"x\": 1}", "has no position", TARN_ERR_FORMAT},
-        {"\"position", "\"position\": 158}", "position 158 of an epoch of 157",
+        {"\"position", "\"position\": 158}", "position 158, but the epoch has 157",
          TARN_ERR_FORMAT},
         {"\"position", "\"position\": 1, \"more\": 1}", "has 6 entries; a state of this",
          TARN_ERR_FORMAT},
@@ -341,7 +341,7 @@ static void texts_that_are_no_state_are_refused(void **state)
     tarn_text_reset(&text);
 }
 
-/* Whatever byte of a state is changed, it is refused or gives samples that exist. */
+/* A state with any changed byte is refused or gives existing samples. */
 static void changed_states_do_no_harm(void **state)
 {
     (void)state;
@@ -377,7 +377,7 @@ int main(void)
         cmocka_unit_test(a_state_is_one_line_of_json),
         cmocka_unit_test(a_seed_may_be_any_number_with_a_sign),
         cmocka_unit_test(a_state_of_other_data_or_arrays_is_stale),
-        cmocka_unit_test(texts_that_are_no_state_are_refused),
+        cmocka_unit_test(texts_that_are_not_a_state_are_refused),
         cmocka_unit_test(changed_states_do_no_harm),
     };
     return cmocka_run_group_tests(tests, fill_arrays, scratch_remove);

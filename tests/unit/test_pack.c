@@ -1,5 +1,6 @@
-/* Packs whose index others made: spans of every kind of number, columns that are none,
- * records of every way to be wrong, and files that change while they are open. */
+/* IAC files with an index from other programs: spans of every number type, invalid
+ * columns, records with every kind of error, and files that change while they are open.
+ */
 #include "support.h"
 
 #include <fcntl.h>
@@ -15,8 +16,7 @@ static tarn_error err;
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* --- Packs by hand ---------------------------------------------------------------------
- */
+/* --- Files made by hand ------------------------------------------------------------- */
 
 enum { MOST_COLUMNS = 4 };
 
@@ -32,7 +32,7 @@ static const int32_t text_offsets[] = {0, 1, 3};
 static const void *text_buffers[] = {NULL, text_offsets, "abb"};
 static struct ArrowArray texts = {.length = 2, .n_buffers = 3, .buffers = text_buffers};
 
-/* A table with these columns, in batches of so many rows. */
+/* A table with these columns, in batches of this many rows. */
 static void put_table(tarn__buf *out, const column *columns, size_t count, int64_t rows,
                       int64_t at_once)
 {
@@ -120,8 +120,7 @@ static void assert_record(tarn_iac *pack, uint64_t row, const void *want, size_t
     tarn_view_release(&view);
 }
 
-/* --- Spans -----------------------------------------------------------------------------
- */
+/* --- Spans -------------------------------------------------------------------------- */
 
 /* Two numbers of this width. */
 static const void *pair(int64_t a, int64_t b, size_t width)
@@ -157,7 +156,7 @@ static void spans_may_be_integers_of_any_width(void **state)
     }
 }
 
-/* What a signed column says is not to be taken for a large number that fits by chance. */
+/* A signed value must not be mistaken for a large number that happens to fit. */
 static void negative_spans_are_outside_the_data(void **state)
 {
     (void)state;
@@ -206,23 +205,23 @@ static void columns_of_spans_must_be_integers_without_nulls(void **state)
         {{.name = "offset", .format = "l", .values = numbers, .validity = one_null},
          {0},
          TARN_ERR_FORMAT,
-         "column offset of the index is not of integers, or has nulls"},
+         "column offset of the index does not hold integers, or has nulls"},
         {{.name = "offset", .format = "g", .values = reals},
          {0},
          TARN_ERR_FORMAT,
-         "column offset of the index is not of integers"},
+         "column offset of the index does not hold integers"},
         {{.name = "offset", .format = "tDs", .values = numbers},
          {0},
          TARN_ERR_FORMAT,
-         "column offset of the index is not of integers"},
+         "column offset of the index does not hold integers"},
         {{.name = "offset", .format = "c", .values = indices, .dictionary = true},
          {0},
          TARN_ERR_FORMAT,
-         "column offset of the index is not of integers"},
+         "column offset of the index does not hold integers"},
         {{.name = "offset", .format = "l", .values = numbers},
          {.name = "crc32", .format = "g", .values = reals},
          TARN_ERR_FORMAT,
-         "column crc32 of the index is not of integers"},
+         "column crc32 of the index does not hold integers"},
         {{.name = "offset", .format = "l", .values = numbers},
          {.name = "offset", .format = "l", .values = numbers},
          TARN_ERR_AMBIGUOUS,
@@ -261,7 +260,7 @@ static void columns_of_spans_must_be_integers_without_nulls(void **state)
     }
 }
 
-static void a_checksum_that_is_no_integer_hinders_only_checks(void **state)
+static void a_checksum_that_is_not_an_integer_only_prevents_checks(void **state)
 {
     (void)state;
     static const int64_t numbers[] = {0, 1};
@@ -282,14 +281,14 @@ static void a_checksum_that_is_no_integer_hinders_only_checks(void **state)
     OK(tarn_iac_read(pack, &row, 1, &batch, &err));
     tarn_iac_close(pack);
     pack = open_pack(path, false, true);
-    FAILS(TARN_ERR_FORMAT, "column crc32 of the index is not of integers",
+    FAILS(TARN_ERR_FORMAT, "column crc32 of the index does not hold integers",
           tarn_iac_read(pack, &row, 1, &batch, &err));
     tarn_iac_batch_reset(&batch);
     tarn_iac_close(pack);
 }
 
-/* Rows of a matrix are found by their size: what the columns hold is the caller's. */
-static void spans_of_no_use_are_no_damage_in_a_matrix(void **state)
+/* Rows of a matrix are found by their size: the columns belong to the caller. */
+static void useless_spans_are_not_damage_in_a_matrix(void **state)
 {
     (void)state;
     static const double reals[] = {0.5, 1.5};
@@ -334,7 +333,7 @@ static void one_column_of_the_two_says_nothing(void **state)
     assert_memory_equal(batch.data, "defabcdefabcdefabcdefabc", 24);
     tarn_iac_batch_reset(&batch);
     tarn_iac_close(pack);
-    /* Where the third record would begin cannot be said. */
+    /* The start of the third record cannot be determined. */
     p.header = "{\"feature_record_bytes\": 18446744073709551615}";
     p.rows = 3;
     make_pack(path, &p);
@@ -346,12 +345,11 @@ static void one_column_of_the_two_says_nothing(void **state)
     tarn_iac_close(pack);
 }
 
-/* --- Batches ---------------------------------------------------------------------------
- */
+/* --- Batches ------------------------------------------------------------------------ */
 
 enum { RECORDS = 20, RECORD = 1000 };
 
-/* Records of a letter each, in batches of so many rows. */
+/* Records of one letter each, in batches of this many rows. */
 static void make_letters(const char *path, int64_t at_once, bool wrong_sum)
 {
     static unsigned char data[RECORDS * RECORD];
@@ -389,11 +387,11 @@ static void batches_hold_their_records_in_order(void **state)
             assert_int_equal(batch.data[batch.offsets[i]], 'a' + rows[i]);
             assert_int_equal(batch.data[batch.offsets[i + 1] - 1], 'a' + rows[i]);
         }
-        rows[12] = RECORDS; /* one that is not there, looked at early and refused late */
+        rows[12] = RECORDS; /* does not exist: noticed early and refused late */
         FAILS(TARN_ERR_NO_SAMPLE, "no record 20",
               tarn_iac_read(pack, rows, RECORDS, &batch, &err));
         assert_int_equal(batch.count, 0);
-        /* More than memory has places for: told before a row is looked at. */
+        /* More than memory can address: refused before a row is read. */
         assert_int_equal(tarn_iac_read(pack, rows, SIZE_MAX / 16, &batch, &err),
                          TARN_ERR_MEMORY);
         tarn_iac_batch_reset(&batch);
@@ -401,7 +399,7 @@ static void batches_hold_their_records_in_order(void **state)
     }
 }
 
-static void wrong_checksums_are_told_in_every_way_to_read(void **state)
+static void wrong_checksums_are_reported_in_every_way_to_read(void **state)
 {
     (void)state;
     const char *path = scratch_path("sum.iac");
@@ -429,15 +427,14 @@ static void wrong_checksums_are_told_in_every_way_to_read(void **state)
         tarn_iac_close(pack);
         pack = open_pack(path, no_map, false);
         assert_record(pack, 7, bytes, RECORD - 7);
-        OK(tarn__iac_check(pack, 7, "", &err)); /* nobody asked */
+        OK(tarn__iac_check(pack, 7, "", &err)); /* no question was asked */
         tarn_iac_close(pack);
     }
 }
 
-/* --- Payloads --------------------------------------------------------------------------
- */
+/* --- Payloads ----------------------------------------------------------------------- */
 
-static void codecs_that_are_not_known_are_told(void **state)
+static void unknown_codecs_are_reported(void **state)
 {
     (void)state;
     static const int64_t offset[] = {0}, length[] = {5};
@@ -450,13 +447,13 @@ static void codecs_that_are_not_known_are_told(void **state)
     tarn_view view;
     make_pack(path, &p);
     OK(tarn_iac_open(path, NULL, &pack, &err));
-    FAILS(TARN_ERR_UNSUPPORTED, "codec squeeze is not decoded here",
+    FAILS(TARN_ERR_UNSUPPORTED, "codec squeeze cannot be decoded",
           tarn_iac_view(pack, 0, true, &view, &err));
     assert_record(pack, 0, "hello", 5);
     tarn_iac_close(pack);
     p.header = "{\"codec\": \"zstd\"}";
     make_pack(path, &p);
-    o.max_expansion = UINT64_MAX; /* times five is no number */
+    o.max_expansion = UINT64_MAX; /* times five overflows */
     OK(tarn_iac_open(path, &o, &pack, &err));
     tarn_status got = tarn_iac_view(pack, 0, true, &view, &err);
     assert_int_equal(got, TARN_ERR_FORMAT);
@@ -466,7 +463,7 @@ static void codecs_that_are_not_known_are_told(void **state)
     FAILS(TARN_ERR_USAGE, "initialiser", tarn_iac_open(path, &o, &pack, &err));
 }
 
-/* Who has no place for an error gets the status all the same. */
+/* Callers without an error struct get the status anyway. */
 static void errors_may_go_nowhere(void **state)
 {
     (void)state;
@@ -484,10 +481,9 @@ static void errors_may_go_nowhere(void **state)
     free(bytes);
 }
 
-/* --- Files that change -----------------------------------------------------------------
- */
+/* --- Files that change -------------------------------------------------------------- */
 
-/* A look at the length stands until this clock moves. */
+/* A checked length is valid until this clock advances. */
 static void wait_for_clock(void)
 {
     long long now = tarn__coarse_time();
@@ -495,7 +491,7 @@ static void wait_for_clock(void)
         continue;
 }
 
-static void a_pack_that_became_shorter_is_told(void **state)
+static void an_iac_file_that_became_shorter_is_reported(void **state)
 {
     (void)state;
     const char *path = scratch_path("shorter.iac");
@@ -521,8 +517,8 @@ static void a_pack_that_became_shorter_is_told(void **state)
     }
 }
 
-/* Cut inside a page, right behind a look at the length: the page has zeros where the
- * record was, and they are not given away. */
+/* Truncated inside a page, right after the length was checked: the page has zeros instead
+ * of the record, and they are not returned. */
 static void zeros_of_a_cut_page_are_not_given_away(void **state)
 {
     (void)state;
@@ -548,7 +544,7 @@ static void zeros_of_a_cut_page_are_not_given_away(void **state)
     }
 }
 
-/* A page that was lost stays lost, even if the file has its length again. */
+/* A lost page stays lost, even if the file has its length again. */
 static void a_torn_map_is_not_read_again(void **state)
 {
     (void)state;
@@ -586,10 +582,10 @@ static void views_stay_in_their_file(void **state)
         tarn_view_release(&view);
         OK(tarn__source_file_view(file, 10, 0, &view, &err));
         tarn_view_release(&view);
-        FAILS(TARN_ERR_TRUNCATED, "7 bytes should be here, but the file has 10",
+        FAILS(TARN_ERR_TRUNCATED, "expected 7 bytes here, but the file has 10",
               tarn__source_file_view(file, 4, 7, &view, &err));
         assert_int_equal(err.offset, 4);
-        FAILS(TARN_ERR_TRUNCATED, "should be here",
+        FAILS(TARN_ERR_TRUNCATED, "expected 2 bytes here",
               tarn__source_file_view(file, UINT64_MAX, 2, &view, &err));
         tarn__source_file_unref(file);
     }
@@ -601,14 +597,14 @@ int main(void)
         cmocka_unit_test(spans_may_be_integers_of_any_width),
         cmocka_unit_test(negative_spans_are_outside_the_data),
         cmocka_unit_test(columns_of_spans_must_be_integers_without_nulls),
-        cmocka_unit_test(a_checksum_that_is_no_integer_hinders_only_checks),
-        cmocka_unit_test(spans_of_no_use_are_no_damage_in_a_matrix),
+        cmocka_unit_test(a_checksum_that_is_not_an_integer_only_prevents_checks),
+        cmocka_unit_test(useless_spans_are_not_damage_in_a_matrix),
         cmocka_unit_test(one_column_of_the_two_says_nothing),
         cmocka_unit_test(batches_hold_their_records_in_order),
-        cmocka_unit_test(wrong_checksums_are_told_in_every_way_to_read),
-        cmocka_unit_test(codecs_that_are_not_known_are_told),
+        cmocka_unit_test(wrong_checksums_are_reported_in_every_way_to_read),
+        cmocka_unit_test(unknown_codecs_are_reported),
         cmocka_unit_test(errors_may_go_nowhere),
-        cmocka_unit_test(a_pack_that_became_shorter_is_told),
+        cmocka_unit_test(an_iac_file_that_became_shorter_is_reported),
         cmocka_unit_test(zeros_of_a_cut_page_are_not_given_away),
         cmocka_unit_test(a_torn_map_is_not_read_again),
         cmocka_unit_test(views_stay_in_their_file),

@@ -1,5 +1,5 @@
-/* tarn_pack: every kind of source and target, what is reported, and that nothing is left
- * after it was stopped. */
+/* tarn_pack: every kind of source and target, the report, and that nothing is left after
+ * it was stopped. */
 #include "iac_help.h"
 #include "support.h"
 
@@ -11,7 +11,7 @@ static tarn_error err;
 
 /* --- Sources ------------------------------------------------------------------------ */
 
-/* Two classes of ten samples, and a file that is part of none. */
+/* Two classes of ten samples, and a file that belongs to none. */
 static int make_sources(void **state)
 {
     char name[64];
@@ -147,9 +147,9 @@ static void splits_are_exact_and_repeatable(void **state)
     }
     assert_int_equal(sum, 200);
     o.fold = "val";
-    FAILS(TARN_ERR_USAGE, "fold val is there twice", pack("birds", "no", &o));
+    FAILS(TARN_ERR_USAGE, "fold val is named twice", pack("birds", "no", &o));
     o.fold = NULL;
-    FAILS(TARN_ERR_USAGE, "names already", pack("birds", "no:all", &o));
+    FAILS(TARN_ERR_USAGE, "options name folds, too", pack("birds", "no:all", &o));
     FAILS(TARN_ERR_USAGE, "need a folder", pack("birds", "no.tar", &o));
 }
 
@@ -175,8 +175,7 @@ static void a_fold_is_appended_to_and_replaced(void **state)
     assert_int_equal(count_files("grow"), 3);
 }
 
-/* --- Stopping -------------------------------------------------------------------------
- */
+/* --- Stopping ----------------------------------------------------------------------- */
 
 typedef struct stopper {
     uint64_t after, calls, done, total, bytes;
@@ -254,8 +253,7 @@ static void the_last_call_of_progress_has_all_samples(void **state)
     }
 }
 
-/* --- Dry runs, feeds, arguments --------------------------------------------------------
- */
+/* --- Dry runs, feeds, arguments ----------------------------------------------------- */
 
 static tarn_status count_sample(void *context, unsigned part, const char *key,
                                 const tarn_field *fields, size_t count, tarn_error *why)
@@ -290,7 +288,7 @@ static void a_dry_run_shows_all_samples_and_writes_nothing(void **state)
     assert_int_equal(report.fields, 2);
     assert_int_not_equal(access(scratch_path("dry"), F_OK), 0);
     OK(tarn_pack(sources, 1, NULL, &o, NULL, 0, &err));
-    FAILS(TARN_ERR_USAGE, "not for tar streams", pack("in_0.tar", "dry", &o));
+    FAILS(TARN_ERR_USAGE, "not tar streams", pack("in_0.tar", "dry", &o));
 }
 
 typedef struct feeding {
@@ -331,13 +329,13 @@ static void samples_come_from_a_function_too(void **state)
     OK(tarn_dataset_find(fold, (const char *const[]){"x-b"}, 1, &sample, NULL, &err));
     tarn_dataset_close(fold);
     f = (feeding){.keys = twice, .count = 3};
-    FAILS(TARN_ERR_EXISTS, "a second time", pack_feed(&f, "fed.tar"));
+    FAILS(TARN_ERR_EXISTS, "occurs twice", pack_feed(&f, "fed.tar"));
     FAILS(TARN_ERR_EXISTS, "the key a", pack_feed(&f, "fed_twice"));
     assert_int_not_equal(access(scratch_path("fed.tar"), F_OK), 0);
     f = (feeding){.keys = dotted, .count = 1};
-    FAILS(TARN_ERR_FORMAT, "has a dot", pack_feed(&f, "fed_dotted"));
+    FAILS(TARN_ERR_FORMAT, "contains a dot", pack_feed(&f, "fed_dotted"));
     f.part = 1;
-    FAILS(TARN_ERR_USAGE, "part 1 of 1", pack_feed(&f, "fed_part"));
+    FAILS(TARN_ERR_USAGE, "no part 1; there are 1", pack_feed(&f, "fed_part"));
 }
 
 static void wrong_arguments_are_usage_errors(void **state)
@@ -371,7 +369,7 @@ static void samples_of_streams_are_chosen_by_key_and_number(void **state)
     o.samples = none;
     o.n_samples = 1;
     FAILS(TARN_ERR_NOT_FOUND, "no sample with key nobody", pack("in_0.tar", "no", &o));
-    FAILS(TARN_ERR_USAGE, "not of files", pack("birds", "no", &o));
+    FAILS(TARN_ERR_USAGE, "sources, not files", pack("birds", "no", &o));
     o = (tarn_pack_options)TARN_PACK_OPTIONS_INIT;
     o.number = true;
     o.first = 10;

@@ -1,5 +1,6 @@
-/* Parsers, one table of inputs each: what is taken and what it gives, what is refused and
- * in which words. The fuzz targets look for crashes; here the answers count. */
+/* Parsers, with one table of inputs each: what is accepted with which result, and what is
+ * refused with which message. The fuzz targets search for crashes; these tests check the
+ * results. */
 #include "iac_help.h"
 #include "support.h"
 
@@ -14,7 +15,7 @@ static tarn_error err;
 
 /* --- pax ---------------------------------------------------------------------------- */
 
-/* "NN key=value\n", with the length that counts itself. */
+/* "NN key=value\n", with a length that includes itself. */
 static size_t record(char *out, size_t size, const char *key, const char *value)
 {
     size_t rest = strlen(key) + strlen(value) + 3, len = rest + 1;
@@ -48,10 +49,10 @@ static void pax_records_are_taken_or_refused_by_their_values(void **state)
         {"mtime", "1e9", TARN_ERR_FORMAT, "mtime is not a number"},
         {"mtime", "1234567890123456789", TARN_ERR_FORMAT, "mtime is not a number"},
         {"size", "0", TARN_OK, NULL},
-        {"size", "", TARN_ERR_FORMAT, "size is no acceptable number"},
-        {"size", "12345678901234567890", TARN_ERR_FORMAT, "size is no acceptable number"},
-        {"size", "9223372036854775807", TARN_ERR_FORMAT, "size is no acceptable number"},
-        {"size", "1 2", TARN_ERR_FORMAT, "size is no acceptable number"},
+        {"size", "", TARN_ERR_FORMAT, "size is not a valid number"},
+        {"size", "12345678901234567890", TARN_ERR_FORMAT, "size is not a valid number"},
+        {"size", "9223372036854775807", TARN_ERR_FORMAT, "size is not a valid number"},
+        {"size", "1 2", TARN_ERR_FORMAT, "size is not a valid number"},
         {"path", "", TARN_ERR_FORMAT, "path is empty"},
         {"hdrcharset", "BINARY", TARN_OK, NULL},
         {"hdrcharset", "ISO-IR 10646 2000 UTF-8", TARN_OK, NULL},
@@ -64,7 +65,7 @@ static void pax_records_are_taken_or_refused_by_their_values(void **state)
         {"comment", "a=b=c", TARN_OK, NULL},
         {" path", "p", TARN_ERR_FORMAT, "begins with a blank"},
         {"\tpath", "p", TARN_ERR_FORMAT, "begins with a blank"},
-        {"", "p", TARN_ERR_FORMAT, "no key"},
+        {"", "p", TARN_ERR_FORMAT, "the key is missing"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         char text[128];
@@ -92,7 +93,7 @@ static void pax_values_are_what_they_say(void **state)
     len = record(good, sizeof good, "mtime", "-12.75");
     OK(tarn__pax_parse(good, len, &pax, &err));
     assert_true(pax.mtime == -12 && pax.mtime_ns == 0);
-    /* The first of two records has a wrong length: nothing behind it counts. */
+    /* The first of two records has a wrong length: nothing after it counts. */
     FAILS(TARN_ERR_FORMAT, "length", tarn__pax_parse(text, sizeof text - 1, &pax, &err));
 }
 
@@ -105,12 +106,12 @@ static void pax_lengths_have_limits(void **state)
         const char *part;
     } cases[] = {
         {"99999999999999999999 a=b\n", TARN_ERR_FORMAT, "does not begin with a length"},
-        {"9999999 a=b\n", TARN_ERR_LIMIT, "a pax record of more than"},
+        {"9999999 a=b\n", TARN_ERR_LIMIT, "a pax record has more than"},
         {"12", TARN_ERR_FORMAT, "does not begin with a length"},
         {"3 a", TARN_ERR_FORMAT, "its length 3 is wrong"},
         {"7 a=bcd", TARN_ERR_FORMAT, "its length 7 is wrong"},
         {"8 a=bcd\n8 a", TARN_ERR_FORMAT, "its length 8 is wrong"},
-        {"7 abcd\n", TARN_ERR_FORMAT, "no key"},
+        {"7 abcd\n", TARN_ERR_FORMAT, "the key is missing"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         tarn__pax pax = {0};
@@ -125,7 +126,7 @@ static void pax_lengths_have_limits(void **state)
     memset(name, 'n', TARN_MAX_NAME + 1);
     name[TARN_MAX_NAME + 1] = 0;
     size_t len = record(text, size + 64, "path", name);
-    FAILS(TARN_ERR_LIMIT, "a name of more than", tarn__pax_parse(text, len, &pax, &err));
+    FAILS(TARN_ERR_LIMIT, "a name has more than", tarn__pax_parse(text, len, &pax, &err));
     len = record(text, size + 64, "path", name + 1);
     OK(tarn__pax_parse(text, len, &pax, &err));
     assert_int_equal(pax.path_len, TARN_MAX_NAME);
@@ -236,7 +237,7 @@ static void manifests_are_read_to_the_letter(void **state)
     }
 }
 
-static void manifests_that_are_none_are_told_with_their_line(void **state)
+static void invalid_manifests_are_reported_with_their_line(void **state)
 {
     (void)state;
     static const struct {
@@ -246,12 +247,12 @@ static void manifests_that_are_none_are_told_with_their_line(void **state)
         {"m.csv", "txt\nx\n", "line 1: no column named \"key\""},
         {"m.csv", "key,key\na,b\n", "line 1: two columns have the same name"},
         {"m.csv", "key,,x\na,b,c\n", "line 1: a column has no name"},
-        {"m.csv", "key,txt\na\n", "line 2: it has not as many cells"},
+        {"m.csv", "key,txt\na\n", "line 2: the number of cells differs"},
         {"m.csv", "key,txt\n,x\n", "line 2: the key is empty"},
-        {"m.csv", "key,txt\na,\"x", "line 2: a quoted cell does not end"},
-        {"m.csv", "key,txt\na,\"x\"y\n", "line 2: text behind the closing quote"},
-        {"m.csv", "key,jpg\na,x/\n", "line 2: the path of a file is empty or ends"},
-        {"m.csv", "key,txt\na,@\n", "line 2: the path of a file is empty or ends"},
+        {"m.csv", "key,txt\na,\"x", "line 2: a quoted cell is not closed"},
+        {"m.csv", "key,txt\na,\"x\"y\n", "line 2: text after the closing quote"},
+        {"m.csv", "key,jpg\na,x/\n", "line 2: a file path is empty or ends"},
+        {"m.csv", "key,txt\na,@\n", "line 2: a file path is empty or ends"},
         {"m.jsonl", "[]\n", "line 1: not a JSON object"},
         {"m.jsonl", "\n{\"txt\": \"x\"}\n", "line 2: no column named \"key\""},
         {"m.jsonl", "{\"key\": 1.5}\n", "line 1: the key is neither text nor a whole"},
@@ -274,7 +275,7 @@ static void manifests_that_are_none_are_told_with_their_line(void **state)
 
 /* --- Text pairs --------------------------------------------------------------------- */
 
-/* A pack with one record of these bytes behind the length of its manifest. */
+/* An IAC file with one record of these bytes after the length of its manifest. */
 static void pair_pack(const char *path, const char *json, size_t json_size,
                       const char *texts, uint32_t claimed)
 {
@@ -314,17 +315,20 @@ static void text_pairs_are_taken_or_refused_by_their_manifest(void **state)
         {"{\"patient_id\": \"p\", \"docs\": []}", NULL},
         {"{\"docs\": [{" PLACED "}]}", NULL},
         {"{\"docs\": [{\"episode_index\": 7, " PLACED "}]}", NULL},
-        {"[]", "not one of documents"},
-        {"{\"docs\": {}}", "not one of documents"},
-        {"{\"docs\": [5]}", "a document is no object"},
-        {"{\"patient_id\": 5}", "a field is no text"},
-        {"{\"institution\": \"a\\u0000\"}", "a field is no text"},
-        {"{\"docs\": [{\"doc_id\": [], " PLACED "}]}", "a field is no text"},
-        {"{\"docs\": [{\"episode_index\": \"x\", " PLACED "}]}", "episode_index is no"},
-        {"{\"docs\": [{}]}", "a text has no place"},
-        {"{\"docs\": [{\"source_offset\": 0}]}", "a text has no place"},
-        {"{\"docs\": [{\"source_offset\": -1, \"source_length\": 1}]}", "no place"},
-        {"{\"docs\": [{\"source_offset\": 0, \"source_length\": 1.5}]}", "no place"},
+        {"[]", "not an object with a list of documents"},
+        {"{\"docs\": {}}", "not an object with a list of documents"},
+        {"{\"docs\": [5]}", "a document is not an object"},
+        {"{\"patient_id\": 5}", "a field is not a string"},
+        {"{\"institution\": \"a\\u0000\"}", "a field is not a string"},
+        {"{\"docs\": [{\"doc_id\": [], " PLACED "}]}", "a field is not a string"},
+        {"{\"docs\": [{\"episode_index\": \"x\", " PLACED "}]}", "episode_index is not"},
+        {"{\"docs\": [{}]}", "the offset or length of a text is missing"},
+        {"{\"docs\": [{\"source_offset\": 0}]}",
+         "the offset or length of a text is missing"},
+        {"{\"docs\": [{\"source_offset\": -1, \"source_length\": 1}]}",
+         "missing or invalid"},
+        {"{\"docs\": [{\"source_offset\": 0, \"source_length\": 1.5}]}",
+         "missing or invalid"},
         {"{\"docs\": [{\"source_offset\": 2, \"source_length\": 2}]}",
          "outside the record"},
         {"{", "JSON"},
@@ -352,7 +356,8 @@ static void text_pairs_are_taken_or_refused_by_their_manifest(void **state)
     tarn_textpair_patient who;
     pair_pack(path, "{}", 2, "", 3);
     OK(tarn_iac_open(path, NULL, &pack, &err));
-    FAILS(TARN_ERR_FORMAT, "cut off", tarn_textpair_read(pack, 0, &who, &err));
+    FAILS(TARN_ERR_FORMAT, "the manifest is truncated",
+          tarn_textpair_read(pack, 0, &who, &err));
     FAILS(TARN_ERR_NO_SAMPLE, "1", tarn_textpair_read(pack, 1, &who, &err));
     tarn_iac_close(pack);
     free((char *)(uintptr_t)path);
@@ -386,7 +391,7 @@ static void fields_of_documents_are_texts(void **state)
                     assert_string_equal(found[k], k == i ? "five" : "");
                 tarn_textpair_reset(&who);
             } else {
-                FAILS(TARN_ERR_FORMAT, "a field is no text", got);
+                FAILS(TARN_ERR_FORMAT, "a field is not a string", got);
             }
             tarn_iac_close(pack);
         }
@@ -431,7 +436,7 @@ static void texts_that_are_not_utf8_are_not_packed(void **state)
             .doc_id = "d", .source_text = "s", .compressed_text = "c"};
         tarn_textpair_patient who = {.patient_id = "p", .docs = &doc, .count = 1};
         *(which ? &doc.compressed_text : &doc.source_text) = "\xff";
-        FAILS(TARN_ERR_USAGE, "a document's text is not UTF-8",
+        FAILS(TARN_ERR_USAGE, "the text of a document is not UTF-8",
               tarn_textpair_build(path, &who, 1, NULL, &err));
         tarn_textpair_options o = TARN_TEXTPAIR_OPTIONS_INIT;
         o.size = 1;
@@ -441,7 +446,7 @@ static void texts_that_are_not_utf8_are_not_packed(void **state)
     free(path);
 }
 
-static void headers_of_text_pairs_keep_what_is_the_callers(void **state)
+static void headers_of_text_pairs_keep_the_callers_fields(void **state)
 {
     (void)state;
     static const tarn_textpair_doc doc = {.doc_id = "d", .source_text = "s"};
@@ -469,8 +474,7 @@ static void headers_of_text_pairs_keep_what_is_the_callers(void **state)
     free((char *)(uintptr_t)path);
 }
 
-/* --- What compressed data begin with -------------------------------------------------
- */
+/* --- Magic numbers of compressed data ----------------------------------------------- */
 
 static void lzma_without_a_magic_is_known_by_its_header(void **state)
 {
@@ -478,7 +482,7 @@ static void lzma_without_a_magic_is_known_by_its_header(void **state)
     static const struct {
         uint8_t bytes[14];
         size_t size;
-        int want; /* 1: yes, 2: cut off */
+        int want; /* 1: yes, 2: truncated */
     } cases[] = {
         {{0x5d, 0, 0, 0x80, 0, 255, 255, 255, 255, 255, 255, 255, 255, 0}, 14, 1},
         {{0x5d, 0, 0, 0xc0, 0, 255, 255, 255, 255, 255, 255, 255, 255, 0}, 14, 1},
@@ -509,12 +513,12 @@ int main(void)
         cmocka_unit_test(formats_of_arrow_have_their_layouts),
         cmocka_unit_test(unknown_formats_of_arrow_are_refused),
         cmocka_unit_test(manifests_are_read_to_the_letter),
-        cmocka_unit_test(manifests_that_are_none_are_told_with_their_line),
+        cmocka_unit_test(invalid_manifests_are_reported_with_their_line),
         cmocka_unit_test(text_pairs_are_taken_or_refused_by_their_manifest),
         cmocka_unit_test(fields_of_documents_are_texts),
         cmocka_unit_test(the_older_style_has_more_fields_and_a_category),
         cmocka_unit_test(texts_that_are_not_utf8_are_not_packed),
-        cmocka_unit_test(headers_of_text_pairs_keep_what_is_the_callers),
+        cmocka_unit_test(headers_of_text_pairs_keep_the_callers_fields),
         cmocka_unit_test(lzma_without_a_magic_is_known_by_its_header),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);

@@ -1,5 +1,5 @@
-/* Where members are, by an index that does not say all: gaps with extended headers, keys
- * by the header alone, and sums whose parts do not fit. */
+/* Positions of members with an incomplete index: gaps with extended headers, keys by the
+ * header alone, and sums whose parts do not fit. */
 #include "support.h"
 
 #include "base/bytes.h"
@@ -12,10 +12,10 @@ static tarball t;
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* --- Gaps ------------------------------------------------------------------------------
- */
+/* --- Gaps --------------------------------------------------------------------------- */
 
-/* Publishes t as a fold of one shard, read leniently, and says how many rows it has. */
+/* Publishes t as a fold of one shard, read leniently, and returns how many rows it has.
+ */
 static uint64_t publish(const char *folder, bool sums)
 {
     char sums_path[300];
@@ -49,14 +49,14 @@ static const char long_name[] =
     "a/folder/whose/name/is/so/long/that/the/name/of/a/file/in/it/does/not/fit/the/field/"
     "of/a/header/kiwi.txt";
 
-/* What stands between two members and is none: as much as one likes. */
+/* Everything between two members that is not a member. */
 typedef enum gap {
     GAP_NAME,      /* the name of the second */
     GAP_LINK,      /* a long link name before it */
-    GAP_DIRECTORY, /* a folder with a long name of its own */
-    GAP_DAMAGE,    /* a header that is none, and its payload */
-    GAP_FAR,       /* more of that than is looked through */
-    GAP_MANY,      /* damage, and a folder with a long name of GNU's */
+    GAP_DIRECTORY, /* a folder with its own long name */
+    GAP_DAMAGE,    /* an invalid header, and its payload */
+    GAP_FAR,       /* more of that than is searched */
+    GAP_MANY,      /* damage, and a folder with a GNU long name */
     GAPS
 } gap;
 
@@ -75,7 +75,7 @@ static void add_gap(gap which)
         tarball_header(&t, "lost.txt", '0', size);
         tarball_last(&t)[0] ^= 1;
         tarball_payload(&t, rubbish, size);
-        tarball_header(&t, "d", '5', 0); /* so that no name is in doubt */
+        tarball_header(&t, "d", '5', 0); /* so that no name is uncertain */
     }
     if (which == GAP_MANY) {
         tarball_extended(&t, 'L', long_name, sizeof long_name);
@@ -84,7 +84,7 @@ static void add_gap(gap which)
     free(rubbish);
 }
 
-static void names_are_found_behind_any_gap(void **state)
+static void names_are_found_after_any_gap(void **state)
 {
     (void)state;
     char *folder = strdup(scratch_path("gap"));
@@ -95,11 +95,11 @@ static void names_are_found_behind_any_gap(void **state)
             if (way & 1) {
                 tarball_pax(&t, 'x', "path", long_name);
             } else {
-                if (which == GAP_LINK) t.size -= 1024; /* behind the name, too */
+                if (which == GAP_LINK) t.size -= 1024; /* after the name, too */
                 tarball_extended(&t, 'L', long_name, sizeof long_name);
                 if (which == GAP_LINK) tarball_extended(&t, 'K', "to where", 9);
             }
-            if (way & 1 && which == GAP_LINK) { /* the two do not go together */
+            if (way & 1 && which == GAP_LINK) { /* the two contradict each other */
                 tarball_reset(&t);
                 continue;
             }
@@ -115,8 +115,7 @@ static void names_are_found_behind_any_gap(void **state)
     free(folder);
 }
 
-/* --- Keys by the header alone ----------------------------------------------------------
- */
+/* --- Keys by the header alone ------------------------------------------------------- */
 
 static uint64_t length_hash(const char *stem, size_t len)
 {
@@ -130,7 +129,7 @@ static void keys_are_taken_from_plain_headers_only(void **state)
     static const struct {
         const char *name;
         tarn_keys rule;
-        const char *key; /* NULL: the header is not enough */
+        const char *key; /* NULL: the header is not sufficient */
     } cases[] = {
         {"kiwi.txt", TARN_KEYS_BASE, "kiwi"},
         {"kiwi.seg.txt", TARN_KEYS_BASE, "kiwi"},
@@ -157,7 +156,7 @@ static void keys_are_taken_from_plain_headers_only(void **state)
         if (!cases[i].key) continue;
         assert_int_equal(key.stem_len, strlen(cases[i].key));
         assert_memory_equal(key.stem, cases[i].key, key.stem_len);
-        /* Each of these makes it unsure. */
+        /* Each of these makes it uncertain. */
         row.keyhash++;
         assert_false(tarn__locate_plain_key(&place, 0, &row, header, &key));
         row.keyhash--;
@@ -173,7 +172,7 @@ static void keys_are_taken_from_plain_headers_only(void **state)
         index.sums = NULL;
         assert_false(tarn__locate_plain_key(&place, 0, &row, header, &key));
     }
-    /* A name that fills its field may go on elsewhere. */
+    /* A name that fills its field may continue elsewhere. */
     tarn__sums sums = {.keys = TARN_KEYS_BASE};
     tarn_index index = {.sums = &sums};
     tarn__place place = {NULL, &index, length_hash};
@@ -187,10 +186,9 @@ static void keys_are_taken_from_plain_headers_only(void **state)
     assert_int_equal(key.stem_len, 50);
 }
 
-/* --- Sums ------------------------------------------------------------------------------
- */
+/* --- Sums --------------------------------------------------------------------------- */
 
-/* Puts the checksum over the head of a .tarsum right. */
+/* Corrects the checksum over the head of a .tarsum. */
 static void seal(unsigned char *bytes, uint64_t rows_at)
 {
     uint32_t self = tarn__crc32c(0, bytes, 124);
@@ -205,10 +203,10 @@ static void sums_whose_parts_do_not_fit_are_refused(void **state)
     static const struct {
         int at;
         uint64_t value;
-        const char *part; /* NULL: it is the one to be counted from */
+        const char *part; /* NULL: the one to count from */
     } cases[] = {
         {NAMES_SIZE, UINT64_MAX, "do not add up"},
-        {NAMES_SIZE, UINT64_MAX - 163, "do not add up"}, /* no room to round up */
+        {NAMES_SIZE, UINT64_MAX - 163, "do not add up"}, /* no space to round up */
         {NAMES_SIZE, 100, "do not add up"},
         {PAGES_AT, 0, "do not add up"},
         {ORDER_AT, 0, "do not add up"},
@@ -232,14 +230,14 @@ static void sums_whose_parts_do_not_fit_are_refused(void **state)
         write_file(path, copy, size);
         FAILS(TARN_ERR_FORMAT, cases[i].part, tarn__sums_load(path, &s, &err));
     }
-    /* Pages where rounding up still works, but nothing behind them does. */
+    /* Pages where rounding up still works, but nothing after them does. */
     memcpy(copy, bytes, size);
     uint64_t names_at = tarn__get64(copy + 32), last = UINT64_MAX - 7;
     tarn__put64(copy + NAMES_SIZE, last - names_at);
     tarn__put64(copy + PAGES_AT, last);
     write_file(path, copy, size);
     FAILS(TARN_ERR_FORMAT, "do not add up", tarn__sums_load(path, &s, &err));
-    /* Names, with a checksum that fits. */
+    /* Names, with a matching checksum. */
     static const struct {
         const char *name;
         const char *part;
@@ -264,7 +262,7 @@ static void sums_whose_parts_do_not_fit_are_refused(void **state)
     free(bytes);
 }
 
-static void sums_stand_beside_their_index(void **state)
+static void sums_are_beside_their_index(void **state)
 {
     (void)state;
     static const char *const cases[][2] = {{"x/f.taridx", "x/f.tarsum"},
@@ -288,10 +286,10 @@ static int fresh(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(names_are_found_behind_any_gap, fresh),
+        cmocka_unit_test_setup(names_are_found_after_any_gap, fresh),
         cmocka_unit_test(keys_are_taken_from_plain_headers_only),
         cmocka_unit_test_setup(sums_whose_parts_do_not_fit_are_refused, fresh),
-        cmocka_unit_test(sums_stand_beside_their_index),
+        cmocka_unit_test(sums_are_beside_their_index),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }

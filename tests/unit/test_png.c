@@ -1,10 +1,10 @@
-/* Rows of PNGs: the vector filters against the definition, exhaustively where that can
- * be. Whole files are judged by libpng in tests/interop/test_png.py. */
+/* Rows of PNGs: the vector filters compared with the definition, exhaustively where
+ * possible. tests/interop/test_png.py compares whole files with libpng. */
 #include "support.h"
 
 #include "codec/png.h"
 
-/* --- Help ----------------------------------------------------------------------- */
+/* --- Helpers -------------------------------------------------------------------- */
 
 static uint32_t seed = 7;
 
@@ -14,7 +14,7 @@ static unsigned char any(void)
     return (unsigned char)(seed >> 24);
 }
 
-/* In memory that ends where the row does; small numbers now and then, so that ties come.
+/* In memory that ends where the row ends; small numbers now and then, so that ties occur.
  */
 static unsigned char *random_row(size_t bytes)
 {
@@ -25,7 +25,7 @@ static unsigned char *random_row(size_t bytes)
     return row;
 }
 
-/* As the specification has it. */
+/* As the specification defines it. */
 static void by_definition(unsigned filter, unsigned step, const unsigned char *from,
                           const unsigned char *above, size_t bytes, unsigned char *to)
 {
@@ -41,7 +41,7 @@ static void by_definition(unsigned filter, unsigned step, const unsigned char *f
 
 /* --- Filters -------------------------------------------------------------------- */
 
-/* Two pixels of four bytes: the first makes left what it should be. */
+/* Two pixels of four bytes: the first sets the left value. */
 static void paeth_chooses_right_for_all_numbers(void **state)
 {
     (void)state;

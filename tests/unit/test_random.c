@@ -1,5 +1,5 @@
-/* The generators by vectors of Python and NumPy; tests/interop/test_random.py has many
- * more, from the programs themselves. */
+/* The generators compared with vectors of Python and NumPy; tests/interop/test_random.py
+ * has many more, from the programs themselves. */
 #include "support.h"
 
 #include "base/random.h"

@@ -1,5 +1,5 @@
-/* Extended headers that contradict each other, lenient reading in the odd corners, and
- * streams that fail half way: what could not be read is never taken for damage. */
+/* Contradicting extended headers, unusual cases of lenient reading, and streams that fail
+ * half way: unreadable data is never mistaken for damage. */
 #include "support.h"
 
 #include <unistd.h>
@@ -13,10 +13,9 @@ static tarball t;
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* --- Reading ---------------------------------------------------------------------------
- */
+/* --- Reading ------------------------------------------------------------------------ */
 
-/* Bytes that come through callbacks, up to where they fail. */
+/* Bytes from callbacks, up to a failure. */
 typedef struct pipe_end {
     const unsigned char *data;
     size_t size, at, piece, fails_at;
@@ -41,7 +40,7 @@ static tarn_status give(void *context, void *buf, size_t len, size_t *out_got,
     return TARN_OK;
 }
 
-/* The names that were read, a comma behind each, and "!" for each notice. */
+/* The names of the members, each followed by a comma, and "!" for each notice. */
 static char seen[4096];
 
 static void add_notice(void *context, const tarn_error *what)
@@ -91,15 +90,14 @@ static void lenient_gives(const char *want)
     tarball_reset(&t);
 }
 
-/* --- Extended headers ------------------------------------------------------------------
- */
+/* --- Extended headers --------------------------------------------------------------- */
 
 static void extended_headers_that_contradict_each_other_are_refused(void **state)
 {
     (void)state;
     static const struct {
-        const char *types; /* of the extended headers, one behind the other */
-        const char *part;  /* NULL: they go together */
+        const char *types; /* of the consecutive extended headers */
+        const char *part;  /* NULL: they are consistent */
     } cases[] = {
         {"L", NULL},
         {"LK", NULL},
@@ -161,7 +159,7 @@ static void long_names_have_a_limit(void **state)
         tarball_end(&t);
         tarn_status got = walk_file(false, NULL);
         if (over)
-            FAILS(TARN_ERR_FORMAT, "a GNU long name of 65537 bytes", got);
+            FAILS(TARN_ERR_FORMAT, "invalid length: 65537 bytes", got);
         else
             assert_int_equal(got, TARN_END);
         tarball_reset(&t);
@@ -169,7 +167,7 @@ static void long_names_have_a_limit(void **state)
     free(name);
 }
 
-/* What makes an old member a directory to one program and a file to another. */
+/* What makes an old member a directory for one program and a file for another. */
 static void slashes_that_programs_disagree_about_are_refused(void **state)
 {
     (void)state;
@@ -185,7 +183,7 @@ static void slashes_that_programs_disagree_about_are_refused(void **state)
         tarball_end(&t);
         tarn_status got = walk_file(false, NULL);
         if (!cases[i].good)
-            FAILS(TARN_ERR_UNSUPPORTED, "name ends in a slash", got);
+            FAILS(TARN_ERR_UNSUPPORTED, "name ends with a slash", got);
         else if (got != TARN_END)
             OK(got);
         tarball_reset(&t);
@@ -197,8 +195,7 @@ static void slashes_that_programs_disagree_about_are_refused(void **state)
     tarball_reset(&t);
 }
 
-/* --- Going on behind damage ------------------------------------------------------------
- */
+/* --- Continuing after damage -------------------------------------------------------- */
 
 static void damage_header(const char *name, size_t size)
 {
@@ -206,9 +203,9 @@ static void damage_header(const char *name, size_t size)
     tarball_last(&t)[0] ^= 1;
 }
 
-/* Chains of headers are followed as a reader would: sizes in pax headers count for
+/* Chains of headers are followed like a reader does: sizes in pax headers count for
  * files, and for nothing else. */
-static void chains_behind_damage_have_their_pax_sizes(void **state)
+static void chains_after_damage_have_their_pax_sizes(void **state)
 {
     (void)state;
     char inside[1024] = "no header", *large = calloc(1, TARN_MAX_EXTENDED + 1);
@@ -217,7 +214,7 @@ static void chains_behind_damage_have_their_pax_sizes(void **state)
         damage_header("lost", 600);
         tarball_payload(&t, inside, 600);
         tarball_file(&t, "b", "2");
-        if (way == 0) tarball_pax(&t, 'x', "size", "1000"); /* more than its own says */
+        if (way == 0) tarball_pax(&t, 'x', "size", "1000"); /* the header says less */
         if (way == 1) tarball_pax(&t, 'x', "mtime", "5");
         if (way == 2) tarball_extended(&t, 'x', "rubbish", 7);
         if (way == 4) tarball_extended(&t, 'x', large, TARN_MAX_EXTENDED + 1);
@@ -230,13 +227,13 @@ static void chains_behind_damage_have_their_pax_sizes(void **state)
         }
         tarball_file(&t, "e", "3");
         tarball_end(&t);
-        /* Of a member whose pax header is lost not even the name is known. */
+        /* Not even the name of a member is known if its pax header is lost. */
         lenient_gives(way == 2 || way == 4 ? "a,!b,!!e," : "a,!b,c,e,");
     }
     free(large);
 }
 
-/* The damaged header's size leads nowhere; what looks like a header must be one. */
+/* The damaged header's size is useless; what looks like a header must be one. */
 static void sizes_that_lead_nowhere_are_not_followed(void **state)
 {
     (void)state;
@@ -250,7 +247,7 @@ static void sizes_that_lead_nowhere_are_not_followed(void **state)
             size[0] = 0x80;
             size[4] = 0x10;
         }
-        if (way == 1) memcpy(size, "77777777777", 11); /* 8 GiB, of a file of 5 KiB */
+        if (way == 1) memcpy(size, "77777777777", 11); /* 8 GiB, in a file of 5 KiB */
         if (way == 2) memcpy(size, "00000001000", 11); /* into the payload of b */
         if (way == 3) memcpy(size, "00000002000", 11); /* to its zeros */
         tarball_payload(&t, "12345", 5);
@@ -284,10 +281,9 @@ static void files_of_less_than_a_block_are_lost_as_a_whole(void **state)
     FAILS(TARN_ERR_NO_FILE, "", tarn__tar_find_tear(path, &keep, &cut, &err));
 }
 
-/* --- Streams that fail -----------------------------------------------------------------
- */
+/* --- Streams that fail -------------------------------------------------------------- */
 
-/* Sound members, damage of several kinds, and another archive behind the end. */
+/* Valid members, damage of several kinds, and another archive after the end. */
 static void build_damaged(void)
 {
     static const char zeros[3000];
@@ -317,14 +313,15 @@ static tarn_source_options through(const tarn_source_calls *calls)
     return o;
 }
 
-/* Wherever it fails, that is what is told, and what was read before is what is there. */
+/* Wherever it fails, the failure is reported, and everything that was read before is
+ * returned. */
 static void a_stream_that_fails_is_not_a_damaged_one(void **state)
 {
     (void)state;
     static const tarn_status failures[] = {TARN_ERR_IO, TARN_ERR_MEMORY, TARN_ERR_LIMIT};
     char whole[sizeof seen];
     build_damaged();
-    tarn__window_chunk = 512; /* so that no more is read than is needed */
+    tarn__window_chunk = 512; /* so that no more is read than needed */
     for (int lenient = 0; lenient < 2; lenient++) {
         pipe_end p = {t.data, t.size, 0, 512, SIZE_MAX, TARN_ERR_IO};
         tarn_source_calls calls = {sizeof(tarn_source_calls), &p, give, NULL};
@@ -332,16 +329,16 @@ static void a_stream_that_fails_is_not_a_damaged_one(void **state)
         tarn_status want = lenient ? TARN_END : TARN_ERR_FORMAT;
         assert_int_equal(walk("mine", &o, lenient, NULL), want);
         strcpy(whole, seen);
-        /* The members behind damage, c and f, may have lost a longer name. */
+        /* The members after damage, c and f, may have lost a longer name. */
         if (lenient) assert_string_equal(whole, "a,long/b,!!big,!!g,");
         for (size_t at = 0; at <= t.size; at += 100)
             for (size_t i = 0; i < COUNT(failures); i++) {
                 p = (pipe_end){t.data, t.size, 0, at % 3 ? 512 : 77, at, failures[i]};
                 tarn_status got = walk("mine", &o, lenient, NULL);
-                if (got == want && at > 2500 && !lenient) continue; /* met damage first */
+                if (got == want && at > 2500 && !lenient) continue; /* damage first */
                 if (got != failures[i] || !strstr(err.message, "gave up"))
                     fail_msg("at %zu: %s, %s", at, tarn_status_name(got), err.message);
-                /* A notice may be missing that would have come with the failure. */
+                /* A notice that would have come with the failure may be missing. */
                 size_t same = strlen(seen);
                 while (same && seen[same - 1] == '!')
                     same--;
@@ -352,7 +349,7 @@ static void a_stream_that_fails_is_not_a_damaged_one(void **state)
     tarball_reset(&t);
 }
 
-/* Compressed data that are broken are damage, wherever that is. */
+/* Broken compressed data is damage, wherever it is. */
 static void a_broken_compressed_stream_is_a_damaged_one(void **state)
 {
     (void)state;
@@ -380,7 +377,8 @@ static void a_broken_compressed_stream_is_a_damaged_one(void **state)
             if (flip) packed[at] ^= 0x20;
             if (got != TARN_END) OK(got);
             if (!strchr(seen, '!')) fail_msg("at %zu: no word of it", at);
-            /* The bytes before a flipped one may have become others; a cut is clean. */
+            /* The bytes before a flipped one may have changed; a truncation changes
+             * nothing before it. */
             if (flip) continue;
             size_t same = 0;
             while (seen[same] && seen[same] == whole[same])
@@ -393,8 +391,8 @@ static void a_broken_compressed_stream_is_a_damaged_one(void **state)
     tarball_reset(&t);
 }
 
-/* What follows the end of an archive is looked through only so far in a stream. */
-static void rubbish_behind_the_end_may_be_long(void **state)
+/* A stream searches the data after the end of an archive only up to a limit. */
+static void garbage_after_the_end_may_be_long(void **state)
 {
     (void)state;
     enum { LONG = 20 << 20 };
@@ -418,7 +416,7 @@ static void rubbish_behind_the_end_may_be_long(void **state)
     free(rubbish);
 }
 
-/* Who has no place for an error gets the status all the same. */
+/* Callers without an error struct get the status anyway. */
 static void errors_may_go_nowhere(void **state)
 {
     (void)state;
@@ -463,12 +461,12 @@ int main(void)
         cmocka_unit_test_setup(global_headers_do_not_name_members, fresh),
         cmocka_unit_test_setup(long_names_have_a_limit, fresh),
         cmocka_unit_test_setup(slashes_that_programs_disagree_about_are_refused, fresh),
-        cmocka_unit_test_setup(chains_behind_damage_have_their_pax_sizes, fresh),
+        cmocka_unit_test_setup(chains_after_damage_have_their_pax_sizes, fresh),
         cmocka_unit_test_setup(sizes_that_lead_nowhere_are_not_followed, fresh),
         cmocka_unit_test_setup(files_of_less_than_a_block_are_lost_as_a_whole, fresh),
         cmocka_unit_test_setup(a_stream_that_fails_is_not_a_damaged_one, fresh),
         cmocka_unit_test_setup(a_broken_compressed_stream_is_a_damaged_one, fresh),
-        cmocka_unit_test_setup(rubbish_behind_the_end_may_be_long, fresh),
+        cmocka_unit_test_setup(garbage_after_the_end_may_be_long, fresh),
         cmocka_unit_test_setup(errors_may_go_nowhere, fresh),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);

@@ -1,5 +1,5 @@
-/* Regular folds, whose sums say how many rows each sample has: what is looked at when
- * they are opened, and what happens where the rows do not keep that. */
+/* Regular folds, whose sums say how many rows each sample has: what is checked when they
+ * are opened, and what happens where the rows differ. */
 #include "support.h"
 
 #include <tarn/dataset.h>
@@ -13,13 +13,13 @@ enum { SAMPLES = 500, STRIDE_AT = 92, ORDER_AT = 56 };
 
 static tarn_error err;
 
-/* What is different about sample AMISS: nothing, its fields change places, its cls is of
- * another key (and TWIN has the key of the sample before, so that the numbers fit), it
+/* What is different about sample AMISS: nothing; its fields are exchanged; its cls has
+ * another key (and TWIN has the key of the sample before, so that the numbers fit); it
  * has no cls. */
 typedef enum amiss { NOTHING, SWAPPED, RENAMED, SHORT } amiss;
 enum { AMISS = 300, TWIN = 400 };
 
-/* A fold of samples with a txt, which is the number, and a cls. */
+/* A fold of samples with a txt, which contains the number, and a cls. */
 static const char *fold_with(amiss what)
 {
     static const char *const folders[] = {"even", "swapped", "renamed", "short"};
@@ -57,7 +57,7 @@ static uint32_t stored_stride(const char *folder)
     return stride;
 }
 
-/* Puts the checksum over the head of a .tarsum right, and writes it. */
+/* Corrects the checksum over the head of a .tarsum, and writes it. */
 static void seal(const char *path, unsigned char *bytes, size_t size)
 {
     uint32_t self = tarn__crc32c(0, bytes, 124);
@@ -66,7 +66,7 @@ static void seal(const char *path, unsigned char *bytes, size_t size)
     write_file(path, bytes, size);
 }
 
-/* Puts a stride into sums that are otherwise right. */
+/* Writes a stride into otherwise valid sums. */
 static void forge(const char *folder, uint32_t stride)
 {
     char path[300];
@@ -78,7 +78,7 @@ static void forge(const char *folder, uint32_t stride)
     free(bytes);
 }
 
-/* The number that is in field txt of a sample, or -1 and err. */
+/* The number in field txt of a sample, or -1 and err. */
 static int number_in(tarn_dataset *fold, uint64_t sample)
 {
     tarn_view view;
@@ -92,7 +92,7 @@ static int number_in(tarn_dataset *fold, uint64_t sample)
     return (int)strtol(text, NULL, 10);
 }
 
-static void opening_looks_at_what_is_used_alone(void **state)
+static void opening_reads_only_what_is_used(void **state)
 {
     (void)state;
     const char *folder = fold_with(NOTHING);
@@ -119,8 +119,8 @@ static void folds_that_are_not_regular_say_so(void **state)
     assert_int_equal(stored_stride(fold_with(SHORT)), 0);
 }
 
-/* Samples in other pages are the right ones. Those in the page are refused, by position
- * and in a split, and verification finds it. */
+/* Samples in other pages are correct. Those in the page are refused, by position and in a
+ * split, and verification finds the damage. */
 static void check_refused(const char *folder)
 {
     tarn_dataset *fold;
@@ -166,13 +166,13 @@ static void a_promise_that_the_numbers_do_not_allow_is_refused(void **state)
         FAILS(TARN_ERR_FORMAT, cases[i].part,
               tarn_dataset_open(folder, NULL, &fold, &err));
     }
-    forge(folder, 0); /* nothing said: it is looked at */
+    forge(folder, 0); /* not stated: it is checked */
     OK(tarn_dataset_open(folder, NULL, &fold, &err));
     assert_int_equal(number_in(fold, AMISS), AMISS);
     tarn_dataset_close(fold);
 }
 
-/* --- Odd shapes --------------------------------------------------------------------- */
+/* --- Unusual shapes ------------------------------------------------------------- */
 
 enum { WIDE = 64, MANY_NAMES = 9000, TARIDX_NAMES = 64 };
 
@@ -194,8 +194,8 @@ static const char *wide_fold(void)
     return folder;
 }
 
-/* Gives the index so many names that no shape is kept, and its third page fields that
- * there are not; the sums are those of the index, but for that page. */
+/* Gives the index so large a number of names that no shape is kept, and its third page
+ * fields that do not exist; the sums match the index, except for that page. */
 static void forge_names(const char *folder)
 {
     char index_path[300], sums_path[300], name[20];
@@ -228,8 +228,8 @@ static void forge_names(const char *folder)
     free(sums);
 }
 
-/* Where there are too many fields for shapes, rows are looked at for each question: all
- * must have been checked. */
+/* With too many fields for shapes, rows are read for each question: all must have been
+ * checked. */
 static void rows_of_no_known_shape_are_checked_first(void **state)
 {
     (void)state;
@@ -250,7 +250,7 @@ static void rows_of_no_known_shape_are_checked_first(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(opening_looks_at_what_is_used_alone),
+        cmocka_unit_test(opening_reads_only_what_is_used),
         cmocka_unit_test(folds_that_are_not_regular_say_so),
         cmocka_unit_test(rows_that_break_the_promise_are_refused),
         cmocka_unit_test(a_promise_that_the_numbers_do_not_allow_is_refused),

@@ -1,6 +1,6 @@
-/* Where S3 URLs lead and how requests are signed, without a network. The signatures are
- * those of Amazon's documentation of version 4; tests/interop has botocore judge many
- * more. */
+/* The addresses of S3 URLs and the signatures of requests, without a network. The
+ * signatures are those of Amazon's documentation of version 4; tests/interop compares
+ * many more with botocore's. */
 #include "support.h"
 
 #include "io/s3.h"
@@ -98,12 +98,13 @@ static void signatures_are_those_of_the_documentation(void **state)
                      "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7");
 }
 
-static void broken_settings_are_told(void **state)
+static void broken_settings_are_reported(void **state)
 {
     (void)state;
     tarn__s3_object object;
     setenv("AWS_SECRET_ACCESS_KEY", "secret", 1);
-    FAILS(TARN_ERR_USAGE, "go together", tarn__s3_object_init(&object, "s3://b/x", &err));
+    FAILS(TARN_ERR_USAGE, "set both or none",
+          tarn__s3_object_init(&object, "s3://b/x", &err));
     setenv("AWS_ACCESS_KEY_ID", "key\r\nX-Evil: 1", 1);
     FAILS(TARN_ERR_USAGE, "control", tarn__s3_object_init(&object, "s3://b/x", &err));
     setenv("AWS_ACCESS_KEY_ID", "key", 1);
@@ -117,7 +118,7 @@ int main(void)
         cmocka_unit_test_setup(amazon_has_the_bucket_in_the_host, clear_environment),
         cmocka_unit_test_setup(others_have_the_bucket_in_the_path, clear_environment),
         cmocka_unit_test(signatures_are_those_of_the_documentation),
-        cmocka_unit_test_setup(broken_settings_are_told, clear_environment),
+        cmocka_unit_test_setup(broken_settings_are_reported, clear_environment),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }

@@ -1,5 +1,5 @@
-/* Samples out of streams: what the options mean, what is told, what is refused. That
- * keys, fields, order and bytes are WebDataset's is for tests/interop to say. */
+/* Samples from streams: the options, the notices, and what is refused. tests/interop
+ * compares keys, fields, order and bytes with WebDataset. */
 #include "support.h"
 
 #include <unistd.h>
@@ -26,7 +26,7 @@ static void add_notice(void *context, const tarn_error *what)
     assert_true(what->code > TARN_END);
 }
 
-/* Reads the archive in t and puts it down as "key[field=bytes ...]", by path or through a
+/* Reads the archive in t and writes it as "key[field=bytes ...]", by path or through a
  * source. */
 static tarn_status read_url(const char *url)
 {
@@ -110,7 +110,7 @@ static void build(void)
     tarball_end(&t);
 }
 
-static void members_become_samples_and_the_rest_is_told(void **state)
+static void members_become_samples_and_the_rest_is_reported(void **state)
 {
     (void)state;
     build();
@@ -144,7 +144,7 @@ static bool wants(void *context, const char *key, size_t len)
     return strcmp(key, context) == 0;
 }
 
-static void only_what_is_wanted_comes(void **state)
+static void only_requested_fields_are_returned(void **state)
 {
     (void)state;
     static const char *const fields[] = {"x", "txt"};
@@ -171,14 +171,14 @@ static void a_field_twice_is_refused_unless_the_first_is_to_count(void **state)
     tarball_file(&t, "a.TXT", "2");
     tarball_file(&t, "b.txt", "3");
     tarball_end(&t);
-    FAILS(TARN_ERR_FORMAT, "a.TXT: the sample has this field already", read_both());
+    FAILS(TARN_ERR_FORMAT, "a.TXT: the sample already has this field", read_both());
     assert_int_equal(err.offset, 1024);
     o.keep_first = true;
     gives("! a[txt=1] b[txt=3] ");
     assert_int_equal(report.duplicates, 1);
 }
 
-static void a_key_that_came_before_is_told(void **state)
+static void a_duplicate_key_is_reported(void **state)
 {
     (void)state;
     tarball_file(&t, "a.txt", "1");
@@ -225,7 +225,7 @@ static void no_sample_of_a_cut_archive_is_short(void **state)
     gives("! d/a[txt=1 cls.gz=22 x=] b[txt=3] ! ! c*[txt=4] ");
 }
 
-/* What is claimed must not cost memory before it has come. */
+/* A claimed size must not cost memory before the data has arrived. */
 static void sizes_have_limits(void **state)
 {
     (void)state;
@@ -233,7 +233,8 @@ static void sizes_have_limits(void **state)
     tarball_file(&t, "a.x", "67890");
     tarball_end(&t);
     o.max_sample_bytes = 9;
-    FAILS(TARN_ERR_LIMIT, "more than the 9 that max_sample_bytes allows", read_both());
+    FAILS(TARN_ERR_LIMIT, "exceeds the 9 bytes that max_sample_bytes allows",
+          read_both());
     assert_int_equal(err.offset, 1024);
     o.max_sample_bytes = 10;
     gives("a[txt=12345 x=67890] ");
@@ -314,7 +315,7 @@ static void files_stay_in_their_folder(void **state)
     OK(tarn_samples_open(&url, 1, &o, &samples, &err));
     OK(tarn_samples_next(samples, &item, &err));
     OK(tarn_samples_extract(&item, scratch_path("files"), false, &files, &err));
-    FAILS(TARN_ERR_EXISTS, "there already",
+    FAILS(TARN_ERR_EXISTS, "already exists",
           tarn_samples_extract(&item, scratch_path("files"), false, &files, &err));
     OK(tarn_samples_extract(&item, scratch_path("files"), true, &files, &err));
     OK(tarn_samples_next(samples, &item, &err));
@@ -360,11 +361,11 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
     const struct CMUnitTest tests[] = {
-        TEST(members_become_samples_and_the_rest_is_told),
+        TEST(members_become_samples_and_the_rest_is_reported),
         TEST(rules_differ_in_the_folder),
-        TEST(only_what_is_wanted_comes),
+        TEST(only_requested_fields_are_returned),
         TEST(a_field_twice_is_refused_unless_the_first_is_to_count),
-        TEST(a_key_that_came_before_is_told),
+        TEST(a_duplicate_key_is_reported),
         TEST(damage_marks_the_samples_beside_it),
         TEST(no_sample_of_a_cut_archive_is_short),
         TEST(sizes_have_limits),

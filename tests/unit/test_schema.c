@@ -1,5 +1,5 @@
 /* Arrow schemas: types with odd parameters, too many of everything, names and metadata
- * that are told again and again; from a stream's metadata and from a caller. */
+ * that are repeated many times; from a stream's metadata and from a caller. */
 #include "support.h"
 
 #include "iac/flatmake.h"
@@ -9,8 +9,7 @@ static tarn_error err;
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* --- From metadata ---------------------------------------------------------------------
- */
+/* --- From metadata ------------------------------------------------------------------ */
 
 typedef struct field {
     flat_ref name, type, children, dictionary, metadata;
@@ -52,7 +51,7 @@ static flat_ref plain_type(flatmake *m)
     return fm_table_end(m);
 }
 
-/* A field of the plain type of this number. */
+/* A field of the simple type of this number. */
 static flat_ref plain_field(flatmake *m, int number, const char *name, flat_ref children)
 {
     field f = {.number = number, .children = children};
@@ -61,7 +60,7 @@ static flat_ref plain_field(flatmake *m, int number, const char *name, flat_ref 
     return make_field(m, &f);
 }
 
-/* Decodes the schema with these fields; *out is to be released if it is taken. */
+/* Decodes the schema with these fields; *out must be released if it is accepted. */
 static tarn_status decode(flatmake *m, const flat_ref *fields, size_t count,
                           flat_ref metadata, int endian, struct ArrowSchema *out)
 {
@@ -153,12 +152,12 @@ static void types_are_taken_or_refused_by_their_numbers(void **state)
             fail_msg("case %zu: %s", i, got ? err.message : "it was taken");
         } else {
             assert_int_equal(got, TARN_ERR_UNSUPPORTED);
-            assert_non_null(strstr(err.message, "column n\\x0a has Arrow type number"));
+            assert_non_null(strstr(err.message, "column n\\x0a has Arrow type "));
         }
     }
 }
 
-/* A union of so many children, with the ids 0, step, 2 * step and so on. */
+/* A union of this many children, with the ids 0, step, 2 * step and so on. */
 static tarn_status decode_union(size_t children, size_t ids, int32_t step,
                                 struct ArrowSchema *out)
 {
@@ -183,7 +182,7 @@ static tarn_status decode_union(size_t children, size_t ids, int32_t step,
 static void unions_have_as_many_types_as_children(void **state)
 {
     (void)state;
-    static const char *const part = "Arrow type number 14";
+    static const char *const part = "Arrow type 14 with unknown parameters";
     struct ArrowSchema out;
     OK(decode_union(3, 3, 5, &out));
     assert_string_equal(out.children[0]->format, "+us:0,5,10");
@@ -240,7 +239,8 @@ static void types_have_the_children_they_must_have(void **state)
         if (got == TARN_OK)
             out.release(&out);
         else
-            assert_non_null(strstr(err.message, "not the children this type has"));
+            assert_non_null(
+                strstr(err.message, "not the children that the type requires"));
     }
 }
 
@@ -267,7 +267,7 @@ static void deep_and_wide_tables_are_refused(void **state)
     struct ArrowSchema out;
     flat_ref *refs = calloc(TARN_MAX_ARROW_FIELDS + 1, sizeof *refs);
     fm_init(&m);
-    flat_ref one = plain_field(&m, TYPE_BOOL, "", 0); /* told as often as one likes */
+    flat_ref one = plain_field(&m, TYPE_BOOL, "", 0); /* repeated without a limit */
     for (size_t i = 0; i <= TARN_MAX_ARROW_FIELDS; i++)
         refs[i] = one;
     FAILS(TARN_ERR_LIMIT, "more than 65536 columns",
@@ -321,7 +321,7 @@ static void names_metadata_and_byte_order_are_checked(void **state)
     flat_ref pair = fm_table_end(&m), metadata = fm_refs(&m, &pair, 1);
     flat_ref one = plain_field(&m, TYPE_BOOL, "b", 0);
     OK(decode(&m, &one, 1, metadata, 0, &out));
-    /* One pair, and each text behind its length. */
+    /* One pair, each text after its length. */
     assert_memory_equal(out.metadata, "\1\0\0\0\3\0\0\0key\5\0\0\0value", 20);
     out.release(&out);
     fm_init(&m);
@@ -334,7 +334,7 @@ static void names_metadata_and_byte_order_are_checked(void **state)
     field f = {.number = TYPE_BOOL};
     f.name = fm_string(&m, "a\0b", 3);
     f.type = plain_type(&m);
-    FAILS(TARN_ERR_FORMAT, "or has a NUL", decode_one(&m, make_field(&m, &f), &out));
+    FAILS(TARN_ERR_FORMAT, "or contains a NUL", decode_one(&m, make_field(&m, &f), &out));
 }
 
 /* A field of texts in a dictionary. */
@@ -370,7 +370,7 @@ static void dictionaries_are_of_a_known_kind(void **state)
             assert_string_equal(out.children[0]->dictionary->format, "u");
             out.release(&out);
         } else {
-            FAILS(TARN_ERR_UNSUPPORTED, "a dictionary of a kind that is not known",
+            FAILS(TARN_ERR_UNSUPPORTED, "an unknown kind of dictionary",
                   decode_one(&m, f, &out));
         }
     }
@@ -398,8 +398,7 @@ static void too_many_dictionaries_are_refused(void **state)
     }
 }
 
-/* --- From a caller ---------------------------------------------------------------------
- */
+/* --- From a caller ------------------------------------------------------------------ */
 
 static void schemas_of_callers_are_checked(void **state)
 {
@@ -414,11 +413,11 @@ static void schemas_of_callers_are_checked(void **state)
         {"+s", "I", "u", TARN_OK, NULL},
         {NULL, "i", NULL, TARN_ERR_USAGE, "a stream of structs"},
         {"+l", "i", NULL, TARN_ERR_USAGE, "a stream of structs"},
-        {"+s", NULL, NULL, TARN_ERR_UNSUPPORTED, "the Arrow type (none)"},
-        {"+s", "q", NULL, TARN_ERR_UNSUPPORTED, "the Arrow type q, which is not known"},
-        {"+s", "f", "u", TARN_ERR_FORMAT, "the Arrow type f, but not the children"},
-        {"+s", "u", "u", TARN_ERR_FORMAT, "the Arrow type u, but not the children"},
-        {"+s", "i", "q", TARN_ERR_UNSUPPORTED, "the Arrow type q"},
+        {"+s", NULL, NULL, TARN_ERR_UNSUPPORTED, "the unknown Arrow type (none)"},
+        {"+s", "q", NULL, TARN_ERR_UNSUPPORTED, "the unknown Arrow type q"},
+        {"+s", "f", "u", TARN_ERR_FORMAT, "Arrow type f, but not the children"},
+        {"+s", "u", "u", TARN_ERR_FORMAT, "Arrow type u, but not the children"},
+        {"+s", "i", "q", TARN_ERR_UNSUPPORTED, "Arrow type q"},
         {"+s", "+r", NULL, TARN_ERR_FORMAT, "not the children"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {

@@ -1,5 +1,5 @@
-/* Files that are cut short under an open dataset: what is copied out of their maps is an
- * error from the next call on, also where no signal tells. */
+/* Files that are truncated under an open dataset: data copied from their maps is an error
+ * from the next call on, also where there is no signal. */
 #include "pack/records.h"
 #include "support.h"
 
@@ -47,8 +47,9 @@ static void make_cut_files(void)
                                  NULL, &err));
 }
 
-/* The end of the file comes to lie in the page of the last record's bytes, which a map
- * then shows as zeros: neither a signal nor, soon after the last look, a length tells. */
+/* The file now ends in the page of the last record's bytes, which a map then shows as
+ * zeros: there is no signal, and soon after the last check the length is not checked
+ * again. */
 static void cut_under(tarn_dataset *d, const char *path, uint32_t field)
 {
     tarn_view view;
@@ -71,12 +72,13 @@ static void cut_under(tarn_dataset *d, const char *path, uint32_t field)
     tarn_dataset_batch_reset(&batch);
 }
 
-static void what_is_copied_out_of_a_file_that_was_cut_is_an_error(void **state)
+static void a_copy_from_a_truncated_file_is_an_error(void **state)
 {
     (void)state;
     static const char *const names[] = {"cut.tar", "cut.gnz", "cut.iac"};
-    /* Without a guard each copy looks at the length before it, too, and hides a look
-     * behind it that is missing. Here, because cmocka sets handlers before each test. */
+    /* Without a guard each copy also checks the length before it, which would hide a
+     * missing check after it. Done here, because cmocka sets handlers before each test.
+     */
     assert_true(tarn_guard_maps());
     make_cut_files();
     for (size_t i = 0; i < 3; i++) {
@@ -93,7 +95,7 @@ static void what_is_copied_out_of_a_file_that_was_cut_is_an_error(void **state)
     }
 }
 
-/* Cuts a file when the next one is created beneath a folder: between the look at a
+/* Truncates a file when the next one is created in a folder: between the check of a
  * view's file and the use of the view. */
 static const char *cut_at_create;
 
@@ -103,7 +105,7 @@ int openat(int folder, const char *path, int flags, ...)
     va_start(more, flags);
     unsigned mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(more, unsigned) : 0;
     va_end(more);
-    /* The end comes to lie in the middle of the last payload. */
+    /* The file now ends in the middle of the last payload. */
     if (cut_at_create)
         assert_int_equal(truncate(cut_at_create, (CUT_ROWS - 1) * 1536 + 512 + 500), 0);
     cut_at_create = NULL;
@@ -138,7 +140,7 @@ static void a_file_that_was_cut_is_not_extracted_with_zeros(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_copied_out_of_a_file_that_was_cut_is_an_error),
+        cmocka_unit_test(a_copy_from_a_truncated_file_is_an_error),
         cmocka_unit_test(a_file_that_was_cut_is_not_extracted_with_zeros),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);

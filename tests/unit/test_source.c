@@ -1,5 +1,5 @@
-/* Sources and sinks on this machine: paths, file:, standard input and output, and
- * commands. Filters are in test_filters.c, servers in tests/interop. */
+/* Local sources and sinks: paths, file:, standard input and output, and commands. Filters
+ * are in test_filters.c, servers in tests/interop. */
 #include "sourcing.h"
 
 #include <errno.h>
@@ -25,11 +25,11 @@ static void file_urls_are_decoded(void **state)
     assert_reads(url, "odd", 3);
     snprintf(url, sizeof url, "file://localhost%s/odd%%20name%%2541", scratch());
     assert_reads(url, "odd", 3);
-    FAILS(TARN_ERR_USAGE, "of this machine", try_read("file://elsewhere/x", NULL));
+    FAILS(TARN_ERR_USAGE, "on this machine", try_read("file://elsewhere/x", NULL));
     FAILS(TARN_ERR_USAGE, "two hex digits", try_read("file:/tmp/100%", NULL));
     FAILS(TARN_ERR_USAGE, "two hex digits", try_read("file:/tmp/%4g", NULL));
     FAILS(TARN_ERR_USAGE, "%00", try_read("file:/tmp/a%00b", NULL));
-    FAILS(TARN_ERR_USAGE, "names no file", try_read("file:", NULL));
+    FAILS(TARN_ERR_USAGE, "does not name a file", try_read("file:", NULL));
     snprintf(url, sizeof url, "file:%s/new%%20file.gz", scratch());
     spill(url, "bytes", 5);
     assert_reads(scratch_path("new file.gz"), "bytes", 5);
@@ -40,27 +40,27 @@ static void what_cannot_be_opened_says_why(void **state)
     (void)state;
     FAILS(TARN_ERR_NO_FILE, "cannot open", try_read(scratch_path("missing"), NULL));
     FAILS(TARN_ERR_UNSUPPORTED, "folder", try_read(scratch(), NULL));
-    FAILS(TARN_ERR_UNSUPPORTED, "known are", try_read("ftp://host/x", NULL));
-    FAILS(TARN_ERR_UNSUPPORTED, "known are", try_read("gs://bucket/x", NULL));
+    FAILS(TARN_ERR_UNSUPPORTED, "supported are", try_read("ftp://host/x", NULL));
+    FAILS(TARN_ERR_UNSUPPORTED, "supported are", try_read("gs://bucket/x", NULL));
     FAILS(TARN_ERR_USAGE, "empty", try_read("", NULL));
     write_file(scratch_path("c:olon"), "x", 1);
     OK(chdir(scratch()) ? TARN_ERR_IO : TARN_OK);
     assert_reads("c:olon", "x", 1);
     tarn_sink *sink;
     FAILS(TARN_ERR_UNSUPPORTED, "folder", tarn_sink_open(scratch(), NULL, &sink, &err));
-    FAILS(TARN_ERR_UNSUPPORTED, "known are",
+    FAILS(TARN_ERR_UNSUPPORTED, "supported are",
           tarn_sink_open("ftp://host/x", NULL, &sink, &err));
 }
 
-static void existing_file_is_kept_unless_told_otherwise(void **state)
+static void existing_file_is_kept_unless_overwriting(void **state)
 {
     (void)state;
     const char *path = scratch_path("kept");
     tarn_sink *sink;
     size_t size;
     write_file(path, "old", 3);
-    FAILS(TARN_ERR_EXISTS, "there already", tarn_sink_open(path, NULL, &sink, &err));
-    /* Also when it comes while the sink is open. */
+    FAILS(TARN_ERR_EXISTS, "already exists", tarn_sink_open(path, NULL, &sink, &err));
+    /* Also when it appears while the sink is open. */
     unlink(path);
     OK(tarn_sink_open(path, NULL, &sink, &err));
     OK(tarn_sink_write(sink, "new", 3, &err));
@@ -114,7 +114,7 @@ static void abandoned_sink_leaves_nothing(void **state)
     assert_int_equal(rmdir(folder), 0);
 }
 
-/* Runs with fd replaced by one end of a pipe; gives the other. */
+/* Runs with fd replaced by one end of a pipe; returns the other. */
 static int replace_fd(int fd, int *out_saved)
 {
     int ends[2];
@@ -150,7 +150,7 @@ static void standard_input_and_output_are_streams(void **state)
     assert_memory_equal(buf, "to stdout", 9);
 }
 
-/* Whoever made them so: a terminal's descriptors are shared. */
+/* Whichever process set the flag: a terminal's descriptors are shared. */
 static void descriptors_that_do_not_block_are_waited_for(void **state)
 {
     (void)state;
@@ -216,7 +216,7 @@ static void *read_many(void *arg)
                got == 200000 && tarn_urls_expand("{0..9}", &urls, NULL) == TARN_OK;
         if (good) tarn_urls_reset(&urls);
         if (good) tarn_source_close(source);
-        /* Nobody listens there; all threads load libcurl at once. */
+        /* There is no server at this address; all threads load libcurl at once. */
         if (good)
             good = tarn_source_open("http://127.0.0.1:1/", &o, &source, NULL) != TARN_OK;
     }
@@ -332,8 +332,8 @@ static void command_that_fails_is_an_error_though_its_data_are_whole(void **stat
     FAILS(TARN_ERR_IO, "Broken pipe", write_pipe("pipe:exit 0", 800000));
 }
 
-/* Waits until a process has ended, which need not be a child. False if it does not end.
- */
+/* Waits until a process, which need not be a child, has ended. Returns false if it does
+ * not end. */
 static bool has_ended(int pid)
 {
     struct pollfd end = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
@@ -362,7 +362,7 @@ static void command_that_is_given_up_leaves_no_process(void **state)
     assert_true(has_ended(atoi(text)));
     assert_int_equal(count_descriptors(), before);
 
-    /* A writer that gives up must not look like the end of the data. */
+    /* A writer that abandons must not look like the end of the data. */
     snprintf(url, sizeof url, "pipe:cat >/dev/null && touch %s", scratch_path("done"));
     OK(tarn_sink_open(url, &so, &sink, &err));
     OK(tarn_sink_write(sink, "half", 4, &err));
@@ -371,7 +371,7 @@ static void command_that_is_given_up_leaves_no_process(void **state)
     assert_int_equal(count_descriptors(), before);
 }
 
-/* Python, for one, ignores SIGPIPE; a child that inherits that would not end. */
+/* Python, for example, ignores SIGPIPE; a child that inherits that would not end. */
 static void command_has_ordinary_signals(void **state)
 {
     (void)state;
@@ -388,7 +388,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(file_urls_are_decoded),
         cmocka_unit_test(what_cannot_be_opened_says_why),
-        cmocka_unit_test(existing_file_is_kept_unless_told_otherwise),
+        cmocka_unit_test(existing_file_is_kept_unless_overwriting),
         cmocka_unit_test(link_to_a_file_stays_a_link),
         cmocka_unit_test(devices_are_written_and_not_replaced),
         cmocka_unit_test(abandoned_sink_leaves_nothing),

@@ -1,4 +1,4 @@
-/* Archives as streams. The judge is the reader of plain files: the same archive, read by
+/* Archives as streams, compared with the reader of plain files: the same archive, read by
  * path and through a source, must give the same members, errors and offsets. */
 #include "support.h"
 
@@ -32,7 +32,7 @@ static void add(walked *w, const char *fmt, ...)
     w->size += (size_t)n;
 }
 
-/* A stream does not count the bytes behind the end. */
+/* A stream does not count the bytes after the end. */
 static const char *without_count(const char *message)
 {
     const char *found = strstr(message, "bytes follow the end");
@@ -99,7 +99,7 @@ static walked walk(const char *url, bool lenient, bool payloads)
     return w;
 }
 
-/* Takes the line of a member out that turned out to be cut after it was returned. */
+/* Removes the line of a member that was found to be truncated after it was returned. */
 static void drop_cut(walked *w)
 {
     if (!w->last || !strstr(w->text, "the file ends inside member")) return;
@@ -252,7 +252,7 @@ static void what_follows_the_end_is_the_same_both_ways(void **state)
     tarball_reset(&t);
 }
 
-/* --- What only a stream has -------------------------------------------------------- */
+/* --- Streams only ------------------------------------------------------------------- */
 
 static void payloads_come_in_order_only(void **state)
 {
@@ -275,12 +275,12 @@ static void payloads_come_in_order_only(void **state)
     OK(tarn_tar_next(tar, &first, &err));
     OK(tarn_tar_read(tar, &first, 1, buf, 2, &err));
     assert_memory_equal(buf, "23", 2);
-    FAILS(TARN_ERR_USAGE, "has passed", tarn_tar_read(tar, &first, 2, buf, 1, &err));
+    FAILS(TARN_ERR_USAGE, "are gone", tarn_tar_read(tar, &first, 2, buf, 1, &err));
     OK(tarn_tar_read(tar, &first, 4, buf, 1, &err));
     assert_memory_equal(buf, "5", 1);
-    assert_memory_equal(first.name, "a", 1); /* the name outlives reads */
+    assert_memory_equal(first.name, "a", 1); /* the name stays valid during reads */
     OK(tarn_tar_next(tar, &second, &err));
-    FAILS(TARN_ERR_USAGE, "has passed", tarn_tar_read(tar, &first, 4, buf, 1, &err));
+    FAILS(TARN_ERR_USAGE, "are gone", tarn_tar_read(tar, &first, 4, buf, 1, &err));
     FAILS(TARN_ERR_USAGE, "past the end", tarn_tar_read(tar, &second, 4, buf, 2, &err));
     OK(tarn_tar_read(tar, &second, 0, buf, 5, &err));
     assert_memory_equal(buf, "67890", 5);
@@ -289,8 +289,8 @@ static void payloads_come_in_order_only(void **state)
     tarn_tar_close(tar);
 }
 
-/* What follows the end begins anywhere in a block, and the window may end there, too. */
-static void garbage_behind_the_end_may_begin_anywhere(void **state)
+/* Data after the end may begin anywhere in a block, and the window may end there, too. */
+static void garbage_after_the_end_may_begin_anywhere(void **state)
 {
     (void)state;
     char block[512];
@@ -313,8 +313,8 @@ static void big_file(const char *path, uint64_t size)
     assert_int_equal(truncate(path, (off_t)size), 0);
 }
 
-/* Damage whose way on lies further than the look-ahead: a file's reader finds it, a
- * stream's gives up and says so. Where both guesses agree, it goes on. */
+/* Damage that extends beyond the look-ahead: a file's reader finds the next member, a
+ * stream's gives up and reports it. Where both guesses agree, it continues. */
 static void look_ahead_has_an_end(void **state)
 {
     (void)state;
@@ -353,7 +353,7 @@ static void look_ahead_has_an_end(void **state)
         } else {
             assert_null(strstr(stream.text, "\nz 0"));
             assert_non_null(strstr(stream.text, "limit at "));
-            assert_non_null(strstr(stream.text, "the rest is passed over"));
+            assert_non_null(strstr(stream.text, "the rest is skipped"));
             assert_int_equal(stream.status, TARN_END);
         }
         free(file.text);
@@ -362,8 +362,8 @@ static void look_ahead_has_an_end(void **state)
     unlink(path);
 }
 
-/* The size of the damaged header is of no use, and that the headers behind it are no
- * archive in its payload cannot be seen within the look-ahead. */
+/* The size in the damaged header is useless, and the look-ahead is too short to show that
+ * the headers after it are not an archive in its payload. */
 static void nothing_is_concluded_from_what_is_unseen(void **state)
 {
     (void)state;
@@ -392,7 +392,7 @@ static void nothing_is_concluded_from_what_is_unseen(void **state)
     assert_non_null(strstr(file.text, "\nz 0"));
     assert_null(strstr(stream.text, "\nb 0"));
     assert_null(strstr(stream.text, "\nz 0"));
-    assert_non_null(strstr(stream.text, "the rest is passed over"));
+    assert_non_null(strstr(stream.text, "the rest is skipped"));
     free(file.text);
     free(stream.text);
     unlink(path);
@@ -407,7 +407,7 @@ int main(void)
         cmocka_unit_test(a_damaged_size_with_a_right_checksum_is_the_same_both_ways),
         cmocka_unit_test(what_follows_the_end_is_the_same_both_ways),
         cmocka_unit_test(payloads_come_in_order_only),
-        cmocka_unit_test(garbage_behind_the_end_may_begin_anywhere),
+        cmocka_unit_test(garbage_after_the_end_may_begin_anywhere),
         cmocka_unit_test(look_ahead_has_an_end),
         cmocka_unit_test(nothing_is_concluded_from_what_is_unseen),
     };

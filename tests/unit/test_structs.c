@@ -1,10 +1,10 @@
-/* Structs of callers that were compiled with shorter or longer ones: nothing is written
- * past their size, and members that the library does not know are zero. */
+/* Structs of callers that were compiled with shorter or longer versions: nothing is
+ * written past their size, and members that the library does not know are zero. */
 #include <tarn/tarn.h>
 
 #include "support.h"
 
-/* A struct of the caller's between bytes that must stay. */
+/* A struct of the caller between bytes that must stay. */
 #define FILLS(type, known, get)                                                          \
     do {                                                                                 \
         static const size_t sizes[] = {0, 8, sizeof(type) - 8, sizeof(type) + 64};       \
@@ -47,8 +47,8 @@ static void nothing_is_written_past_the_size_of_a_struct(void **state)
     FILLS(tarn_loader_stats, stats, tarn_loader_stats_get(NULL, out, size));
 }
 
-/* The function and the macro give the same bytes, whatever the caller's size; the size is
- * the caller's own. */
+/* The function and the macro give the same bytes, whatever the caller's size; the size
+ * stays the caller's. */
 #define INITS(type, init)                                                                \
     do {                                                                                 \
         type known = init;                                                               \

@@ -10,7 +10,7 @@
 static tarn_error err;
 static tarball t;
 
-/* What a walk met, as "name:size name:size ..." and then "!" for each notice. */
+/* The result of a walk, as "name:size name:size ..." and then "!" for each notice. */
 static char seen[4096];
 
 static void add_notice(void *context, const tarn_error *what)
@@ -78,7 +78,7 @@ static void ordinary_members_are_read_in_order(void **state)
     strict_gives("a.txt:5 empty.txt:0 old:3 contiguous:1 ");
 }
 
-static void counts_tell_what_was_passed_over(void **state)
+static void counts_include_what_was_skipped(void **state)
 {
     (void)state;
     tarn_tar *tar;
@@ -240,7 +240,7 @@ static void what_programs_disagree_about_is_refused(void **state)
     tarball_pax(&t, 'g', "size", "5");
     REFUSED(TARN_ERR_UNSUPPORTED, "global pax header");
     tarball_extended(&t, 'x', "12 path=a\0b\n", 12);
-    REFUSED(TARN_ERR_FORMAT, "NUL inside");
+    REFUSED(TARN_ERR_FORMAT, "contains a NUL");
     tarball_pax(&t, 'x', "GNU.sparse.major", "1");
     REFUSED(TARN_ERR_UNSUPPORTED, "sparse");
     tarball_header(&t, "s", 'S', 0);
@@ -250,15 +250,15 @@ static void what_programs_disagree_about_is_refused(void **state)
     tarball_header(&t, "link", '2', 512);
     REFUSED(TARN_ERR_UNSUPPORTED, "with a size");
     tarball_header(&t, "regular/", '0', 0);
-    REFUSED(TARN_ERR_UNSUPPORTED, "ends in a slash");
+    REFUSED(TARN_ERR_UNSUPPORTED, "ends with a slash");
     tarball_extended(&t, 'L', "long", 5);
     tarball_pax(&t, 'x', "path", "p");
     REFUSED(TARN_ERR_UNSUPPORTED, "two extended headers");
     tarball_pax(&t, 'x', "path", "p");
     tarball_end(&t);
-    REFUSED(TARN_ERR_FORMAT, "without a member");
+    REFUSED(TARN_ERR_FORMAT, "no member follows");
     tarball_header(&t, "", '0', 0);
-    REFUSED(TARN_ERR_FORMAT, "without a name");
+    REFUSED(TARN_ERR_FORMAT, "has no name");
     tarball_file(&t, "old", "x");
     memset(tarball_last(&t) + 257, 0, 8);
     tarball_last(&t)[345] = 'p';
@@ -267,7 +267,7 @@ static void what_programs_disagree_about_is_refused(void **state)
     tarball_pax(&t, 'x', "hdrcharset", "KOI8-R");
     REFUSED(TARN_ERR_UNSUPPORTED, "hdrcharset");
     tarball_header(&t, "pax", 'x', (1 << 20) + 1);
-    REFUSED(TARN_ERR_LIMIT, "more than 1048576");
+    REFUSED(TARN_ERR_LIMIT, "the limit is 1048576");
 }
 
 static void malformed_pax_records_are_refused(void **state)
@@ -290,12 +290,12 @@ static void malformed_pax_records_are_refused(void **state)
     assert_memory_equal(pax.path, "b c", 3);
 }
 
-static void ends_that_are_none_are_errors_with_the_offset(void **state)
+static void false_ends_are_errors_with_the_offset(void **state)
 {
     (void)state;
     REFUSED(TARN_ERR_TRUNCATED, "empty");
     tarball_file(&t, "a", "x");
-    FAILS(TARN_ERR_TRUNCATED, "no end", walk(false));
+    FAILS(TARN_ERR_TRUNCATED, "end of the archive is missing", walk(false));
     assert_int_equal(err.offset, 1024);
     t.size -= 512;
     FAILS(TARN_ERR_TRUNCATED, "1 bytes are missing", walk(false));
@@ -324,7 +324,7 @@ static void a_single_zero_block_at_the_very_end_is_an_end(void **state)
     strict_gives("a:1 ");
 }
 
-static void lenient_goes_on_behind_damage(void **state)
+static void lenient_reading_continues_after_damage(void **state)
 {
     (void)state;
     tarball_file(&t, "a", "x");
@@ -336,12 +336,12 @@ static void lenient_goes_on_behind_damage(void **state)
     lenient_gives("a:1 ! c:1 ");
     memset(t.data + b, 0xaa, 512); /* not even a size is left */
     lenient_gives("a:1 ! c:1 ");
-    t.size = b + 512; /* and nothing behind it */
+    t.size = b + 512; /* and nothing after it */
     lenient_gives("a:1 ! ");
     tarball_reset(&t);
 }
 
-static void lenient_reads_archives_one_behind_the_other(void **state)
+static void lenient_reads_consecutive_archives(void **state)
 {
     (void)state;
     tarball_file(&t, "a", "x");
@@ -388,8 +388,8 @@ static void lenient_drops_a_member_whose_name_may_be_lost(void **state)
     t.data[at] ^= 1;
     lenient_gives("a:1 ! ! c:1 ");
     tarball_reset(&t);
-    /* A header that is whole, and so is the extended one before it, whose size leads
-     * nowhere. */
+    /* A header that is complete, and so is the extended one before it, whose size is
+     * useless. */
     tarball_file(&t, "a", "x");
     at = t.size;
     tarball_file(&t, "b", "");
@@ -399,8 +399,8 @@ static void lenient_drops_a_member_whose_name_may_be_lost(void **state)
     t.data[at] ^= 1;
     lenient_gives("a:1 ! ! ");
     tarball_reset(&t);
-    /* A long name whose header has a time that is none, and a size that passes over the
-     * pax header behind it. */
+    /* A long name whose header has an invalid time, and a size that skips the pax header
+     * after it. */
     tarball_file(&t, "a", "x");
     at = t.size;
     tarball_header(&t, "././@LongLink", 'L', 1072);
@@ -420,7 +420,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ordinary_members_are_read_in_order),
-        cmocka_unit_test(counts_tell_what_was_passed_over),
+        cmocka_unit_test(counts_include_what_was_skipped),
         cmocka_unit_test(long_names_come_from_wherever_they_are),
         cmocka_unit_test(pax_size_governs_length_and_advance),
         cmocka_unit_test(pax_times_and_global_times_are_kept),
@@ -429,10 +429,10 @@ int main(void)
         cmocka_unit_test(signed_checksums_are_accepted_wrong_ones_are_not),
         cmocka_unit_test(what_programs_disagree_about_is_refused),
         cmocka_unit_test(malformed_pax_records_are_refused),
-        cmocka_unit_test(ends_that_are_none_are_errors_with_the_offset),
+        cmocka_unit_test(false_ends_are_errors_with_the_offset),
         cmocka_unit_test(a_single_zero_block_at_the_very_end_is_an_end),
-        cmocka_unit_test(lenient_goes_on_behind_damage),
-        cmocka_unit_test(lenient_reads_archives_one_behind_the_other),
+        cmocka_unit_test(lenient_reading_continues_after_damage),
+        cmocka_unit_test(lenient_reads_consecutive_archives),
         cmocka_unit_test(lenient_never_takes_members_out_of_a_payload),
         cmocka_unit_test(lenient_drops_a_member_whose_name_may_be_lost),
     };

@@ -1,7 +1,7 @@
-/* 64 threads at once: over one dataset that they share, with readers, finders, filters,
- * and loaders of their own that are opened and closed at any moment; and one loader with
- * 64 threads. Under ThreadSanitizer it is what finds races; everywhere every byte is
- * checked. The amount of work is fixed. TARN_FULL: a million samples. */
+/* 64 threads at once: on one dataset that they share, with readers, lookups, filters, and
+ * their own loaders that are opened and closed at any moment; and one loader with 64
+ * threads. Under ThreadSanitizer this finds races; every byte is always checked. The
+ * amount of work is fixed. TARN_FULL: a million samples. */
 #include "support.h"
 
 #include <pthread.h>
@@ -103,7 +103,7 @@ static uint64_t filter_one(uint32_t *seed)
     return 1;
 }
 
-/* A loader that is closed at any moment. */
+/* A loader that is closed at any time. */
 static uint64_t load_some(uint32_t *seed)
 {
     tarn_error why = {0};
@@ -137,7 +137,8 @@ typedef struct worker {
 
 static pthread_barrier_t all_are_there;
 
-/* As many samples as any other, whoever is faster; a step counts as one at least. */
+/* As many samples as any other thread, whichever is faster; a step counts as one at
+ * least. */
 static void *work(void *context)
 {
     worker *w = context;
@@ -185,7 +186,8 @@ static void many_threads_over_one_dataset(void **state)
     run_threads(TARN_IO_MAP);
 }
 
-/* 60 shards, and descriptors for a quarter of them: files are closed under readers. */
+/* 60 shards, and descriptors for a quarter of them: files are closed while readers use
+ * them. */
 static void many_threads_over_a_cache_that_is_too_small(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Lists of URLs. That braces mean what Python's braceexpand says is tested against the
- * real one in tests/interop. */
+/* Lists of URLs. tests/interop compares the meaning of braces with the real braceexpand.
+ */
 #include "support.h"
 
 #include <sys/stat.h>
@@ -9,7 +9,7 @@
 
 static tarn_error err;
 
-/* The URLs a list stands for, joined with blanks. */
+/* The URLs of a list, joined with blanks. */
 static tarn_status expand(const char *list, char *out, size_t size)
 {
     tarn_urls urls;
@@ -36,7 +36,7 @@ static void assert_fails(tarn_status code, const char *part, const char *list)
     FAILS(code, part, expand(list, got, sizeof got));
 }
 
-static void braces_stand_for_several(void **state)
+static void braces_expand_to_several(void **state)
 {
     (void)state;
     assert_expands("t_{0008..0011}.tar", "t_0008.tar t_0009.tar t_0010.tar t_0011.tar");
@@ -56,13 +56,13 @@ static void braces_stand_for_several(void **state)
 static void braces_that_do_not_match_are_an_error(void **state)
 {
     (void)state;
-    assert_fails(TARN_ERR_USAGE, "do not match", "{a,b");
-    assert_fails(TARN_ERR_USAGE, "do not match", "a}");
-    assert_fails(TARN_ERR_USAGE, "do not match", "{1{2,3}");
+    assert_fails(TARN_ERR_USAGE, "unbalanced braces", "{a,b");
+    assert_fails(TARN_ERR_USAGE, "unbalanced braces", "a}");
+    assert_fails(TARN_ERR_USAGE, "unbalanced braces", "{1{2,3}");
 }
 
-/* What is nearly a range is text, as it is to braceexpand. */
-static void what_is_no_range_is_text(void **state)
+/* What is nearly a range is text, as in braceexpand. */
+static void text_that_is_not_a_range_stays_text(void **state)
 {
     (void)state;
     static const char *const texts[] = {
@@ -77,7 +77,7 @@ static void what_is_no_range_is_text(void **state)
     assert_expands("{c..a..2}", "c a");
     assert_expands("{a..c..0}", "a b c");
     assert_expands("{1..2,x}", "1..2 x");
-    assert_expands("a\\\nb", "a\\\nb"); /* a line's end needs no protection */
+    assert_expands("a\\\nb", "a\\\nb"); /* a line's end needs no escape */
     assert_expands("a\\", "a\\");
 }
 
@@ -112,14 +112,14 @@ static void too_many_are_refused_at_once(void **state)
     char *list = malloc((64 << 10) + 2);
     memset(list, 'u', (64 << 10) + 1);
     list[(64 << 10) + 1] = '\0';
-    assert_fails(TARN_ERR_LIMIT, "a list of more than 65536 bytes", list);
+    assert_fails(TARN_ERR_LIMIT, "the list has more than 65536 bytes", list);
     free(list);
     tarn_urls urls;
     OK(tarn_urls_expand("{0..999}{000..999}", &urls, &err));
     assert_int_equal(urls.count, 1000000);
     assert_string_equal(urls.urls[999999], "999999");
     tarn_urls_reset(&urls);
-    /* Many parts, each of which doubles nothing: the time is that of the result. */
+    /* Many parts without alternatives: the time is proportional to the result. */
     char *many = malloc(60003);
     memcpy(many, "{0..999}", 8);
     for (int i = 8; i < 60000; i += 4)
@@ -141,7 +141,7 @@ static void too_many_are_refused_at_once(void **state)
     free(wide);
 }
 
-static void globs_stand_for_the_files_there_are(void **state)
+static void globs_expand_to_existing_files(void **state)
 {
     (void)state;
     static const char *const names[] = {"b.tar", "a.tar", "B.tar", "c.txt", "[x].tar"};
@@ -155,7 +155,7 @@ static void globs_stand_for_the_files_there_are(void **state)
     assert_expands("globs/*.tar", "globs/B.tar globs/[x].tar globs/a.tar globs/b.tar");
     assert_expands("globs/{?.txt,[ab].tar}", "globs/c.txt globs/a.tar globs/b.tar");
     assert_expands("globs/[x].tar", "globs/[x].tar"); /* a file of that name */
-    assert_fails(TARN_ERR_NO_FILE, "no file has such a name", "globs/*.zip");
+    assert_fails(TARN_ERR_NO_FILE, "no file matches", "globs/*.zip");
     assert_expands("http://host/*.tar", "http://host/*.tar");
 }
 
@@ -163,7 +163,7 @@ static void percent_signs_go_there_and_back(void **state)
 {
     (void)state;
     static const struct {
-        const char *text, *kept, *coded; /* with slashes kept, and coded too */
+        const char *text, *kept, *coded; /* with slashes kept, and encoded too */
     } cases[] = {
         {"aZ09-._~", "aZ09-._~", "aZ09-._~"},
         {"a/b c", "a/b%20c", "a%2Fb%20c"},
@@ -222,14 +222,14 @@ static void secrets_are_not_shown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(braces_stand_for_several),
+        cmocka_unit_test(braces_expand_to_several),
         cmocka_unit_test(braces_that_do_not_match_are_an_error),
-        cmocka_unit_test(what_is_no_range_is_text),
+        cmocka_unit_test(text_that_is_not_a_range_stays_text),
         cmocka_unit_test(lists_are_split_first),
         cmocka_unit_test(too_many_are_refused_at_once),
         cmocka_unit_test(percent_signs_go_there_and_back),
         cmocka_unit_test(secrets_are_not_shown),
-        cmocka_unit_test(globs_stand_for_the_files_there_are),
+        cmocka_unit_test(globs_expand_to_existing_files),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }

@@ -1,4 +1,4 @@
-/* Verification finds what was broken, and repair mends what can be mended. */
+/* Verification finds damage, and repair fixes what can be fixed. */
 #include "support.h"
 
 #include <fcntl.h>
@@ -134,7 +134,7 @@ static void repair_cuts_a_torn_tail_off_and_keeps_it(void **state)
     tarn_verify_report r = verify(folder, true);
     assert_true(r.problems > 0);
     assert_int_equal(r.remaining, 0);
-    assert_int_equal(r.repairs, 3); /* the tail kept, the shard cut, the index rebuilt */
+    assert_int_equal(r.repairs, 3); /* tail kept, shard truncated, index rebuilt */
     unsigned char *bad = read_file(scratch_path("torn/f_1.tar.bad"), &bad_size);
     assert_int_equal(bad_size, 512 + 4);
     assert_string_equal((char *)bad, "s13.txt");
@@ -146,7 +146,7 @@ static void repair_cuts_a_torn_tail_off_and_keeps_it(void **state)
 }
 
 /* Shard numbers shift when one is missing: payloads must still be checked by name, and
- * neither problem may be made to look right. */
+ * neither problem may hide the other. */
 static void a_missing_shard_does_not_hide_changed_payloads(void **state)
 {
     (void)state;
@@ -192,7 +192,7 @@ static void repair_rebuilds_a_damaged_index_with_its_checksums(void **state)
     assert_int_equal(r.checksummed, 8);
 }
 
-/* A damaged .tarsum must not make repair forget by which rule the keys were made. */
+/* A damaged .tarsum must not make repair lose the rule of the keys. */
 static void repair_keeps_the_key_rule_without_sums(void **state)
 {
     (void)state;
@@ -222,7 +222,7 @@ static void repair_keeps_the_key_rule_without_sums(void **state)
     tarball_reset(&t);
 }
 
-static void repair_never_empties_a_file_that_is_no_archive(void **state)
+static void repair_never_empties_a_file_that_is_not_an_archive(void **state)
 {
     (void)state;
     size_t size, after;
@@ -247,21 +247,21 @@ static void damage_in_the_middle_is_reported_and_remains(void **state)
     tarn_verify_report r = verify(folder, true);
     assert_true(r.remaining > 0);
     r = verify(folder, false);
-    assert_int_equal(r.problems, 1); /* the index fits what can be read now */
+    assert_int_equal(r.problems, 1); /* the index matches what can be read now */
     assert_int_equal(r.members, 7);
 }
 
-static void bytes_behind_the_end_are_cut_off_and_kept(void **state)
+static void bytes_after_the_end_are_cut_off_and_kept(void **state)
 {
     (void)state;
     size_t size, bad_size;
-    const char *folder = make_fold("behind", &size);
-    int fd = open(scratch_path("behind/f_0.tar"), O_WRONLY | O_APPEND);
+    const char *folder = make_fold("trailing", &size);
+    int fd = open(scratch_path("trailing/f_0.tar"), O_WRONLY | O_APPEND);
     assert_int_equal(write(fd, "garbage", 7), 7);
     close(fd);
     tarn_verify_report r = verify(folder, true);
     assert_int_equal(r.remaining, 0);
-    unsigned char *bad = read_file(scratch_path("behind/f_0.tar.bad"), &bad_size);
+    unsigned char *bad = read_file(scratch_path("trailing/f_0.tar.bad"), &bad_size);
     assert_memory_equal(bad, "garbage", 7);
     free(bad);
     assert_int_equal(verify(folder, false).problems, 0);
@@ -293,7 +293,7 @@ static void an_index_without_its_shards_is_checked_by_itself(void **state)
     free(data);
 }
 
-/* Three keys with one XXH64. */
+/* Three keys with the same XXH64. */
 static const char *const twins[] = {
     "twin_onetwin_one________________twin_onetwin_one________________",
     "twin_oneH8Q^baaa________________twin_onesgsv0XC&________________",
@@ -317,8 +317,8 @@ static void make_twins(const char *folder, const char *index_path)
                         &err));
 }
 
-/* The header of an index: samples at 16, keys that collide at 36, where those keys and
- * the rows begin at 40 and 48. In a row: the number of such a key at 20. */
+/* The header of an index: samples at 16, keys that collide at 36, the start of those keys
+ * and of the rows at 40 and 48. In a row: the number of such a key at 20. */
 static size_t forget_collisions(unsigned char *data, size_t size)
 {
     uint64_t keys_at, rows_at;
@@ -372,9 +372,9 @@ int main(void)
         cmocka_unit_test(repair_adds_a_missing_end),
         cmocka_unit_test(repair_rebuilds_a_damaged_index_with_its_checksums),
         cmocka_unit_test(repair_keeps_the_key_rule_without_sums),
-        cmocka_unit_test(repair_never_empties_a_file_that_is_no_archive),
+        cmocka_unit_test(repair_never_empties_a_file_that_is_not_an_archive),
         cmocka_unit_test(damage_in_the_middle_is_reported_and_remains),
-        cmocka_unit_test(bytes_behind_the_end_are_cut_off_and_kept),
+        cmocka_unit_test(bytes_after_the_end_are_cut_off_and_kept),
         cmocka_unit_test(a_single_archive_can_be_verified),
         cmocka_unit_test(an_index_without_its_shards_is_checked_by_itself),
         cmocka_unit_test(an_index_that_joins_colliding_keys_is_found_and_repaired),

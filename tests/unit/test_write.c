@@ -1,5 +1,5 @@
-/* Bytes on their way out, and the writers of one archive and of archives that roll over.
- * Headers and names are in test_headers.c, folds in test_foldwrite.c. */
+/* Output of bytes, and the writers of one archive and of archives that roll over. Headers
+ * and names are in test_headers.c, folds in test_foldwrite.c. */
 #include "own_folder.h"
 
 #include <sys/stat.h>
@@ -12,7 +12,7 @@ static tarn_error err;
 
 enum { FLUSH = TARN__OUT_FLUSH, ALIGN = 4096, MOST = 3 * FLUSH };
 
-/* Bytes that tell where they come from. */
+/* Bytes that identify their position. */
 static unsigned char *noise(size_t size)
 {
     static unsigned char *all;
@@ -54,9 +54,9 @@ static tarn_sink_options quick(bool no_sync)
     return o;
 }
 
-/* --- Out --------------------------------------------------------------------------- */
+/* --- Output ------------------------------------------------------------------------- */
 
-/* Whole, in pieces, and through the room that is handed out. */
+/* As a whole, in pieces, and through the buffer that the output provides. */
 static void put(tarn__out *out, const unsigned char *data, size_t size, int how)
 {
     static const size_t pieces[] = {SIZE_MAX, 65537, TARN__OUT_ROOM, 1 << 20};
@@ -82,7 +82,7 @@ static void put(tarn__out *out, const unsigned char *data, size_t size, int how)
     }
 }
 
-static void what_is_put_out_is_in_the_file_whatever_its_size(void **state)
+static void output_of_any_size_is_in_the_file(void **state)
 {
     (void)state;
     static const size_t sizes[] = {0,
@@ -118,7 +118,7 @@ static void what_is_put_out_is_in_the_file_whatever_its_size(void **state)
     tarn__out_reset(&out);
 }
 
-static void what_is_taken_back_leaves_no_trace(void **state)
+static void an_undone_change_leaves_no_trace(void **state)
 {
     (void)state;
     static const struct {
@@ -284,7 +284,7 @@ static void files_that_cannot_be_members_leave_no_trace(void **state)
     assert_same_files(plain, tried);
 }
 
-/* A sample that is planned, then its file changes, then it is written. */
+/* A sample is planned, then its file changes, then it is written. */
 static void write_changed(size_t planned, size_t then, size_t ahead, tarn_status want)
 {
     char path[512], target[512];
@@ -377,7 +377,7 @@ static void members_of_any_name(void **state)
     name[TARN_MAX_NAME + 1] = 0;
     tarn_tar_writer *w = open_tar(path);
     OK(add_member(w, "a", NULL, 0));
-    FAILS(TARN_ERR_USAGE, "without a name", add_member(w, "", "x", 1));
+    FAILS(TARN_ERR_USAGE, "has no name", add_member(w, "", "x", 1));
     FAILS(TARN_ERR_LIMIT, "65537 bytes", add_member(w, name, "x", 1));
     FAILS(TARN_ERR_USAGE, "name is NULL", add_member(w, NULL, "x", 1));
     FAILS(TARN_ERR_USAGE, "data is NULL", add_member(w, "n", NULL, 1));
@@ -420,7 +420,7 @@ static void a_writer_that_lost_bytes_can_only_be_abandoned(void **state)
     tarn_tar_writer_abandon(NULL);
 }
 
-/* --- Archives that roll over ------------------------------------------------------- */
+/* --- Series of archives --------------------------------------------------------- */
 
 typedef struct rolled {
     uint64_t shards, samples, stop_after;
@@ -470,7 +470,7 @@ static tarn_status add_sized(tarn_tar_writer *w, int number, size_t size)
     return tarn_tar_writer_add(w, key, &field, 1, &err);
 }
 
-/* Writes samples of one size, and counts the shards. */
+/* Writes samples of one size, and returns the number of shards. */
 static uint64_t roll(rolled *r, const tarn_shard_options *o, int count, size_t size)
 {
     tarn_tar_writer *w = open_rolling("roll_%03d.tar", o);
@@ -496,7 +496,7 @@ static void shards_roll_by_their_rule(void **state)
     assert_int_equal(roll(&r, &o, 10, 5), 4);
     o = rolling(&r, TARN_ROLL_FILE, 0, 0);
     assert_int_equal(roll(&r, &o, 10, 5), 1);
-    /* A sample takes 1024 bytes; 9 of them and the end fill 10240 to the last byte. */
+    /* A sample takes 1024 bytes; 9 of them and the end fill 10240 bytes exactly. */
     o = rolling(&r, TARN_ROLL_FILE, 0, 10240);
     assert_int_equal(roll(&r, &o, 18, 512), 2);
     assert_int_equal(r.sizes[0], 10240);
@@ -516,14 +516,14 @@ static void shards_roll_by_their_rule(void **state)
     assert_int_equal(roll(&r, &o, 0, 0), 0);
 }
 
-static void a_sample_that_fits_no_shard_is_refused_and_the_rest_goes_on(void **state)
+static void a_sample_that_fits_no_shard_is_refused_and_writing_continues(void **state)
 {
     (void)state;
     rolled r;
     tarn_shard_options o = rolling(&r, TARN_ROLL_FILE, 0, 10240);
     tarn_tar_writer *w = open_rolling("fits_%d.tar", &o);
     OK(add_sized(w, 1, 100));
-    FAILS(TARN_ERR_LIMIT, "20480 bytes for itself", add_sized(w, 2, 9000));
+    FAILS(TARN_ERR_LIMIT, "20480 bytes, but", add_sized(w, 2, 9000));
     OK(add_sized(w, 3, 100));
     OK(add_sized(w, 4, 8704));
     OK(tarn_tar_writer_finish(w, NULL, 0, &err));
@@ -557,7 +557,7 @@ static void the_hook_can_stop_a_writer(void **state)
     FAILS(TARN_ERR_CANCELLED, "x_0009.tar", tarn_tar_writer_finish(w, NULL, 0, &err));
 }
 
-static void a_shard_that_is_there_stays(void **state)
+static void an_existing_shard_stays(void **state)
 {
     (void)state;
     rolled r;
@@ -584,8 +584,8 @@ static void a_shard_that_is_there_stays(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_put_out_is_in_the_file_whatever_its_size),
-        cmocka_unit_test(what_is_taken_back_leaves_no_trace),
+        cmocka_unit_test(output_of_any_size_is_in_the_file),
+        cmocka_unit_test(an_undone_change_leaves_no_trace),
         cmocka_unit_test(taking_back_twice_goes_to_the_right_place),
         cmocka_unit_test(a_sink_takes_back_only_what_it_was_not_given),
         cmocka_unit_test(abandoned_output_is_gone),
@@ -595,9 +595,9 @@ int main(void)
         cmocka_unit_test(members_of_any_name),
         cmocka_unit_test(a_writer_that_lost_bytes_can_only_be_abandoned),
         cmocka_unit_test(shards_roll_by_their_rule),
-        cmocka_unit_test(a_sample_that_fits_no_shard_is_refused_and_the_rest_goes_on),
+        cmocka_unit_test(a_sample_that_fits_no_shard_is_refused_and_writing_continues),
         cmocka_unit_test(the_hook_can_stop_a_writer),
-        cmocka_unit_test(a_shard_that_is_there_stays),
+        cmocka_unit_test(an_existing_shard_stays),
     };
     return cmocka_run_group_tests_name("write", tests, NULL, scratch_remove);
 }

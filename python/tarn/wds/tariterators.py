@@ -97,7 +97,7 @@ def _watched(reader: Iterator[Sample], notices: list[tuple[str, str]], handler: 
 def _told(notices: list[tuple[str, str]], handler: Handler, verbose: bool) -> bool:
     while notices:
         _, text = notices.pop(0)
-        if "the sample has this field already" in text:
+        if "the sample already has this field" in text:
             if not handler(ValueError(f"{text}: duplicate file name in tar file")):
                 return False
         elif verbose:

@@ -1,6 +1,6 @@
-/* The iTar reference's samplers: a Feistel network over each bucket, with keys from
- * Python's generator. Kept to the number, weaknesses and all, for those who resume its
- * runs; where it hangs or repeats itself, this refuses. */
+/* The samplers of glzn: a Feistel network over each bucket, with keys from Python's
+ * generator. The orders are identical to glzn's, with all weaknesses, so that its runs
+ * can be resumed. Options with which glzn hangs or repeats samples are an error here. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,12 +9,11 @@
 #include "base/random.h"
 #include "dataset/order.h"
 
-/* A bucket where it stands in the order. */
 typedef struct bucket {
-    uint64_t position; /* its first one */
-    uint64_t sample;   /* its first one */
+    uint64_t position; /* first position */
+    uint64_t sample;   /* first sample */
     uint64_t size;
-    uint64_t number; /* among those given: its keys are keys[number * rounds] */
+    uint64_t number; /* in the caller's list; its keys begin at keys[number * rounds] */
     unsigned half;
 } bucket;
 
@@ -25,7 +24,7 @@ typedef struct buckets {
     unsigned rounds;
 } buckets;
 
-/* half the bits of the largest number, rounded up. */
+/* Half the number of bits of n - 1, rounded up. */
 static unsigned half_bits(uint64_t n)
 {
     unsigned bits = n > 1 ? 64 - (unsigned)__builtin_clzll(n - 1) : 0;
@@ -49,7 +48,7 @@ static uint64_t feistel(const uint32_t *keys, unsigned rounds, unsigned half, ui
     return x;
 }
 
-/* seed + epoch + more; Python's generator drops the sign. */
+/* |seed + epoch + more|, because Python's generator ignores the sign. */
 static unsigned __int128 seed_of(const tarn_order_options *o, unsigned more)
 {
     __int128 seed = o->negative ? -(__int128)o->seed : (__int128)o->seed;
@@ -68,7 +67,7 @@ static void draw_keys(buckets *b, const tarn_order_options *o)
             b->keys[j * b->rounds + r] = (uint32_t)tarn__mt_bits(&mt, b->list[j].half);
 }
 
-/* Puts whole buckets in the order of the outer sampler. */
+/* Sorts whole buckets into the order of the outer sampler. */
 static tarn_status order_outer(buckets *b, const tarn_order_options *o, tarn_error *err)
 {
     uint32_t keys[TARN_MAX_ORDER_ROUNDS];
@@ -90,7 +89,7 @@ static tarn_status order_outer(buckets *b, const tarn_order_options *o, tarn_err
     return TARN_OK;
 }
 
-/* Python's round(total / parts): a double, and halves to the even side. */
+/* Python's round(total / parts): a division of doubles, rounded half to even. */
 static uint64_t mixed_size(uint64_t total, uint64_t parts)
 {
     double exact = (double)total / (double)parts;
@@ -101,7 +100,7 @@ static uint64_t mixed_size(uint64_t total, uint64_t parts)
 }
 
 typedef struct sizes {
-    const uint64_t *given; /* NULL: all of one size, but the last */
+    const uint64_t *given; /* NULL: all have one size, except the last */
     uint64_t n, size, count;
 } sizes;
 
@@ -160,8 +159,8 @@ static tarn_status make_buckets(const tarn_order_options *o, uint64_t count,
 
 /* --- Positions --------------------------------------------------------------------- */
 
-/* The last bucket that begins at or before a position; an empty one never is, because
- * the next begins at the same place. */
+/* The last bucket that begins at or before a position. It is never an empty one, because
+ * the next bucket begins at the same position. */
 static const bucket *find_bucket(const buckets *b, uint64_t position)
 {
     uint64_t low = 0, high = b->n;
@@ -195,8 +194,7 @@ static tarn_status measure_feistel(const tarn_order_options *o, uint64_t count,
     (void)count, (void)out_total;
     if (o->rounds < 1 || o->rounds > TARN_MAX_ORDER_ROUNDS)
         return tarn__fail(err, TARN_ERR_USAGE,
-                          "%llu rounds: the reference's order has 1 to %u (its own "
-                          "default is 3)",
+                          "rounds is %llu (expected 1 to %u; glzn's default is 3)",
                           (unsigned long long)o->rounds, TARN_MAX_ORDER_ROUNDS);
     return TARN_OK;
 }
@@ -205,7 +203,7 @@ static tarn_status check_outer(const tarn_order_options *o, uint64_t count,
                                tarn_error *err)
 {
     if (o->outer > TARN_OUTER_LISTED)
-        return tarn__fail(err, TARN_ERR_USAGE, "no order of whole buckets %llu",
+        return tarn__fail(err, TARN_ERR_USAGE, "unknown order of whole buckets: %llu",
                           (unsigned long long)o->outer);
     if (o->outer != TARN_OUTER_RANDOM_ACCESS) return TARN_OK;
     sizes s = choose_sizes(o, count);
@@ -214,9 +212,9 @@ static tarn_status check_outer(const tarn_order_options *o, uint64_t count,
         equal = equal && o->buckets[j] == o->buckets[0];
     if (equal) return TARN_OK;
     return tarn__fail(err, TARN_ERR_UNSUPPORTED,
-                      "buckets of unequal size in random order: there the reference "
-                      "repeats and omits samples, or hangs; TARN_OUTER_LISTED is what "
-                      "its whole permutation says");
+                      "buckets of unequal size cannot be in random order, because glzn "
+                      "then repeats and omits samples, or hangs; use TARN_OUTER_LISTED, "
+                      "the order of glzn's whole permutation");
 }
 
 static tarn_status measure_buckets(const tarn_order_options *o, uint64_t count,
@@ -229,7 +227,7 @@ static tarn_status measure_buckets(const tarn_order_options *o, uint64_t count,
         if (!tarn__add(sum, o->buckets[j], &sum)) sum = UINT64_MAX;
     if (sum != count)
         return tarn__fail(err, TARN_ERR_USAGE,
-                          "the buckets have %llu samples in all, and there are %llu",
+                          "the buckets have %llu samples, expected %llu",
                           (unsigned long long)sum, (unsigned long long)count);
     return count ? check_outer(o, count, err) : TARN_OK;
 }

@@ -1,4 +1,4 @@
-/* How many samples have which fields. */
+/* Counts how many samples have each set of fields. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "dataset/dataset.h"
 
-/* Sets by the bytes of their field numbers. */
+/* The sets found so far; the name of a set is the bytes of its field numbers. */
 typedef struct found {
     tarn__names names;
     tarn_field_set *sets;

@@ -1,6 +1,6 @@
-/* Positions in a mix. Turn j of source k has the rank (2 j + 1) / counts[k]; all turns in
- * the order of their ranks, of equal ranks the lower source first, are the mix. Ranks are
- * compared as fractions, in 128 bits, so nothing is ever rounded. */
+/* The arithmetic of a mix. Turn j of source k has the rank (2 j + 1) / counts[k]. The mix
+ * is all turns sorted by rank; of equal ranks the lower source comes first. Ranks are
+ * compared as fractions in 128 bits, so nothing is rounded. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -9,7 +9,7 @@
 
 typedef unsigned __int128 wide;
 
-/* How many of the odd numbers 1, 3, 5, ... are below a / b, or, with equal, at it. */
+/* How many of the odd numbers 1, 3, 5, ... are below a / b; with equal, at or below. */
 static uint64_t odd_below(wide a, uint64_t b, bool equal)
 {
     uint64_t whole = (uint64_t)(a / b);
@@ -58,8 +58,8 @@ static size_t last_source(const tarn__mixing *m, const uint64_t *turns)
     return best;
 }
 
-/* The ranks below 2 p / total are p turns but for half a turn of each source; the rest is
- * walked. */
+/* The number of ranks below 2 p / total differs from p by at most half a turn for each
+ * source. The loops correct the difference one turn at a time. */
 void tarn__mixing_before(const tarn__mixing *m, uint64_t p, uint64_t *turns)
 {
     uint64_t sum = 0;
@@ -84,7 +84,7 @@ void tarn__mixing_at(const tarn__mixing *m, uint64_t p, uint64_t *turns,
 
 /* --- Weights ----------------------------------------------------------------------- */
 
-#define WEIGHT_ONE (UINT64_C(1) << 40) /* the heaviest source's, unless all are whole */
+#define WEIGHT_ONE (UINT64_C(1) << 40) /* the largest weight, unless all are integers */
 
 static tarn_status whole_weights(const double *weights, size_t n, uint64_t *out,
                                  uint64_t *out_sum, tarn_error *err)
@@ -95,12 +95,14 @@ static tarn_status whole_weights(const double *weights, size_t n, uint64_t *out,
     for (size_t k = 0; k < n; k++) {
         if (!(weights[k] > 0) || isinf(weights[k]))
             return tarn__fail(err, TARN_ERR_USAGE,
-                              "the weight of source %zu is %g; weights are above 0", k,
-                              weights[k]);
+                              "the weight of source %zu is %g (expected a finite number "
+                              "above 0)",
+                              k, weights[k]);
         if (weights[k] > most) most = weights[k];
         whole &= weights[k] == floor(weights[k]);
     }
-    /* By a power of two first, which is exact: one over the least of doubles is none. */
+    /* Scale by a power of two first, which is exact: the reciprocal of the smallest
+     * double is not a double. */
     int power = 0;
     double scale = whole && most <= (double)WEIGHT_ONE
                        ? 1
@@ -109,16 +111,18 @@ static tarn_status whole_weights(const double *weights, size_t n, uint64_t *out,
         out[k] = (uint64_t)llround(ldexp(weights[k], -power) * scale);
         if (out[k] == 0)
             return tarn__fail(err, TARN_ERR_USAGE,
-                              "the weight of source %zu, %g, is nothing beside %g", k,
-                              weights[k], most);
+                              "the weight of source %zu is too small (%g, the largest "
+                              "is %g)",
+                              k, weights[k], most);
         *out_sum += out[k];
     }
     return TARN_OK;
 }
 
-/* Shares of total: rounded down, and one more where most was cut off. */
-static void share(const uint64_t *w, uint64_t sum, size_t n, uint64_t total,
-                  uint64_t *counts, uint64_t *rest)
+/* Divides total by weight: rounds down, then gives the remaining samples to the sources
+ * with the largest remainders. */
+static void divide_total(const uint64_t *w, uint64_t sum, size_t n, uint64_t total,
+                         uint64_t *counts, uint64_t *rest)
 {
     uint64_t given = 0;
     for (size_t k = 0; k < n; k++) {
@@ -135,7 +139,7 @@ static void share(const uint64_t *w, uint64_t sum, size_t n, uint64_t total,
     }
 }
 
-/* The total at which the first source, or every source, has been used up. */
+/* The total at which the first source, or every source, is exhausted. */
 static wide first_total(const uint64_t *w, uint64_t sum, size_t n,
                         const uint64_t *lengths, tarn_mix_end end)
 {
@@ -164,13 +168,13 @@ static tarn_status share_all(const uint64_t *w, uint64_t sum, size_t n,
     wide total = given ? given : first_total(w, sum, n, lengths, end);
     if (total > TARN__MAX_MIXED)
         return tarn__fail(err, TARN_ERR_LIMIT,
-                          "the mix would have more than 2^62 "
-                          "samples; the weights are too far apart");
-    share(w, sum, n, (uint64_t)total, counts, rest);
-    /* Rounding can put one source past its end, or short of it, by one. */
+                          "the mix would have more than 2^62 samples; use weights that "
+                          "differ less");
+    divide_total(w, sum, n, (uint64_t)total, counts, rest);
+    /* Rounding can leave a source one sample too long or too short. */
     while (!given && !fits(counts, lengths, n, end)) {
         total = end == TARN_MIX_ALL ? total + 1 : total - 1;
-        share(w, sum, n, (uint64_t)total, counts, rest);
+        divide_total(w, sum, n, (uint64_t)total, counts, rest);
     }
     return TARN_OK;
 }

@@ -1,4 +1,4 @@
-/* One number for each sample, as orders ask for them: shards, sizes, classes. */
+/* One number for each sample, as orders need them: shards, sizes, classes. */
 #include <string.h>
 
 #include <tarn/codec.h>
@@ -38,7 +38,7 @@ static bool parse_integer(const tarn_field_form *form, const unsigned char *data
     return good;
 }
 
-/* Digits with a point, as text or JSON, or an element of any type of numbers. */
+/* A decimal number as text or JSON, or an element of any numeric type. */
 static bool parse_number(const tarn_field_form *form, const unsigned char *data,
                          size_t size, double *out)
 {
@@ -63,10 +63,10 @@ static tarn_status fail_number(tarn_dataset *d, uint64_t sample, uint32_t field,
         tarn_printable(shown, sizeof shown, "?", 1);
     tarn_text_reset(&key);
     return tarn__fail_at(err, TARN_ERR_FORMAT, d->source->path, TARN_NO_OFFSET,
-                         "field %s of sample %s is no %s", d->names[field], shown, what);
+                         "field %s of sample %s is not %s", d->names[field], shown, what);
 }
 
-/* Samples first to first + count - 1, which is at most TARN__PIECE. */
+/* Reads samples first to first + count - 1; count is at most TARN__PIECE. */
 static tarn_status read_numbers(tarn_dataset *d, uint32_t field, bool integers,
                                 uint64_t first, size_t count, tarn_dataset_batch *batch,
                                 void *out, tarn_error *err)
@@ -85,9 +85,10 @@ static tarn_status read_numbers(tarn_dataset *d, uint32_t field, bool integers,
                      : parse_number(&form, data, size, (double *)out + first + i))
             continue;
         return fail_number(d, first + i, field,
-                           !integers                      ? "number"
-                           : form.form == TARN_FORM_ARRAY ? "integer of at most 64 bits"
-                                                          : "integer in decimal digits",
+                           !integers ? "a number"
+                           : form.form == TARN_FORM_ARRAY
+                               ? "an integer of at most 64 bits"
+                               : "an integer in decimal digits",
                            err);
     }
     return TARN_OK;
@@ -99,8 +100,7 @@ tarn_status tarn_dataset_numbers(tarn_dataset *d, uint32_t field, tarn_numbers w
     TARN__NEED(err, "dataset", d);
     TARN__NEED(err, "out", out);
     if ((unsigned)what > TARN_NUMBERS_REAL)
-        return tarn__fail(err, TARN_ERR_USAGE, "there is no kind of numbers %d",
-                          (int)what);
+        return tarn__fail(err, TARN_ERR_USAGE, "unknown kind of numbers: %d", (int)what);
     TARN_TRY(tarn__check_field(d, field, err));
     if (what == TARN_NUMBERS_SIZE) return tarn__dataset_sizes(d, field, out, err);
     tarn_dataset_batch batch = TARN_DATASET_BATCH_INIT;

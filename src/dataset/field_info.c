@@ -1,5 +1,5 @@
-/* What the bytes of a field are, and where they are stored: for callers that decode or
- * convert without knowing kinds of files. */
+/* The form, place and size of a field, for callers that decode or convert without knowing
+ * how the dataset is stored. */
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -27,7 +27,7 @@ tarn_status tarn_dataset_form(tarn_dataset *d, uint64_t sample, uint32_t field,
         return TARN_OK;
     }
     tarn__source *s = d->source;
-    if (s->kind->resolve) { /* elsewhere all samples are alike */
+    if (s->kind->resolve) { /* in other kinds a field has one form for all samples */
         TARN_TRY(tarn__resolve(&d, &sample, err));
         sample = tarn__dataset_at(d, sample);
         TARN_TRY(tarn__leaf(&s, &sample, &id, err));
@@ -35,9 +35,9 @@ tarn_status tarn_dataset_form(tarn_dataset *d, uint64_t sample, uint32_t field,
     return s->kind->form ? s->kind->form(s->state, id, out, err) : TARN_OK;
 }
 
-/* --- Where it is ------------------------------------------------------------------- */
+/* --- Places and sizes -------------------------------------------------------------- */
 
-/* Only a source of several files has to be asked for the shard. */
+/* The shard needs a lookup only if the source has several files. */
 tarn_status tarn__dataset_place(tarn_dataset *d, uint64_t number, tarn_place *out,
                                 tarn_error *err)
 {
@@ -53,7 +53,7 @@ tarn_status tarn__dataset_place(tarn_dataset *d, uint64_t number, tarn_place *ou
     return TARN_OK;
 }
 
-/* How many bytes an item that was located has. */
+/* The number of bytes of a located item. */
 static tarn_status size_of(const tarn__source *s, const tarn__item *item, uint64_t *out,
                            tarn_error *err)
 {
@@ -113,8 +113,7 @@ tarn_status tarn_dataset_locate(tarn_dataset *d, uint64_t sample, uint32_t field
     return TARN_OK;
 }
 
-/* The sizes of a piece of rows, which are located in one call where they are in one
- * source. */
+/* The sizes of some rows. They are located in one call if they are in one source. */
 static tarn_status rows_sizes(tarn__source *source, const uint64_t *rows, size_t count,
                               uint32_t field, tarn__item *items, uint64_t *out,
                               tarn_error *err)
