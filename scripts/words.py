@@ -3,13 +3,12 @@
 
   words.py                counts by folder, of everything
   words.py PATH...        every place in these files and folders
-  words.py --check        every place in the files that scripts/words_clean.txt lists; exits with 1 if there is one
+  words.py --check        every place in the tree; exits with 1 if there is one
   words.py --test         tests the finder with each phrase, in each kind of file
 
 Prose is: Markdown without its code; comments and string literals of C and Python; comments of
 shell scripts, Makefiles, lists (.txt) and configuration. The manual pages and the help are string literals of cli/.
-scripts/words_allow.txt has the exceptions. When a file or folder is clean, add it to
-scripts/words_clean.txt, so that it stays clean.
+scripts/words_allow.txt has the exceptions.
 """
 import collections
 import io
@@ -251,7 +250,7 @@ def main():
     if arguments == ["--test"]:
         return test()
     if arguments == ["--check"]:
-        return 1 if show(files(lines_of("words_clean.txt"))) else 0
+        return 1 if show(files()) else 0
     if arguments:
         return 1 if show(files(arguments)) else 0
     counts()

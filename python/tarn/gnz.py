@@ -278,7 +278,7 @@ class GnzReader(Mapping[str, Any]):
         return Stats(*self._open().stats(self._number(name)))
 
     def advise(self, name: str, advice: str, first: int = 0, rows: int | None = None) -> None:
-        """Tells the system how rows will be used: "normal", "sequential", "random", "will_need"
+        """Announces to the system how rows will be used: "normal", "sequential", "random", "will_need"
         (start reading them), "dont_need"."""
         if advice not in _ADVICE:
             raise ValueError(f"advice must be one of {', '.join(_ADVICE)}, not {advice!r}")
