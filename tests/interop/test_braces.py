@@ -42,7 +42,7 @@ def ours(patterns):
     answers = done.stdout.split("\0")[:-1]
     assert len(answers) == len(patterns)
     for answer in answers:
-        assert answer[:1] != "\1" or answer.startswith("\1usage: braces"), answer
+        assert answer[:1] != "\1" or answer.startswith("\1usage: unbalanced braces"), answer
     return [None if a.startswith("\1") else a.split("\n")[:-1] for a in answers]
 
 
