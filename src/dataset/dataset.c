@@ -18,23 +18,23 @@
 
 /* --- Sources ----------------------------------------------------------------------- */
 
-tarn_status tarn__source_new(const tarn__source_kind *kind, const char *path,
-                             tarn__source **out, tarn_error *err)
+tarn_status tarn__storage_new(const tarn__storage_kind *kind, const char *path,
+                              tarn__storage **out, tarn_error *err)
 {
-    tarn__source *s = calloc(1, sizeof *s);
+    tarn__storage *s = calloc(1, sizeof *s);
     if (!s) return tarn__fail_memory(err);
     s->kind = kind;
     atomic_init(&s->users, 1);
     tarn__names_init(&s->fields);
     if (path && !(s->path = strdup(path))) {
-        tarn__source_release(s);
+        tarn__storage_release(s);
         return tarn__fail_memory(err);
     }
     *out = s;
     return TARN_OK;
 }
 
-void tarn__source_release(tarn__source *s)
+void tarn__storage_release(tarn__storage *s)
 {
     if (!s || atomic_fetch_sub(&s->users, 1) != 1) return;
     tarn__files_reset(&s->files);
@@ -67,7 +67,7 @@ static bool has_ending(const char *path, const char *ending)
            !(stat(path, &st) == 0 && S_ISDIR(st.st_mode));
 }
 
-static const tarn__source_kind *kind_of(const char *path)
+static const tarn__storage_kind *kind_of(const char *path)
 {
     if (has_ending(path, ".gnz") || begins_with(path, "GNZ1", 4)) return &tarn__kind_gnz;
     if (has_ending(path, ".iac") || begins_with(path, "IATROC", 7))
@@ -76,14 +76,14 @@ static const tarn__source_kind *kind_of(const char *path)
 }
 
 static tarn_status open_source(const char *path, const tarn_dataset_options *o,
-                               tarn__source **out, tarn_error *err)
+                               tarn__storage **out, tarn_error *err)
 {
-    const tarn__source_kind *kind = o->shards ? &tarn__kind_fold : kind_of(path);
-    TARN_TRY(tarn__source_new(kind, path, out, err));
+    const tarn__storage_kind *kind = o->shards ? &tarn__kind_fold : kind_of(path);
+    TARN_TRY(tarn__storage_new(kind, path, out, err));
     tarn_status status = kind == &tarn__kind_gnz   ? tarn__open_gnz(*out, o, err)
                          : kind == &tarn__kind_iac ? tarn__open_iac(*out, o, err)
                                                    : tarn__open_fold(*out, o, err);
-    if (status != TARN_OK) tarn__source_release(*out);
+    if (status != TARN_OK) tarn__storage_release(*out);
     return status;
 }
 
@@ -136,7 +136,7 @@ static const struct {
     {"_source", TARN__FIELD_SOURCE},
 };
 
-uint32_t tarn__field_id(const tarn__source *s, const char *name)
+uint32_t tarn__field_id(const tarn__storage *s, const char *name)
 {
     uint32_t id = tarn__names_find(&s->fields, name, strlen(name));
     if (id != TARN__NAME_NONE) return id;
@@ -145,7 +145,7 @@ uint32_t tarn__field_id(const tarn__source *s, const char *name)
     return TARN__FIELD_NONE;
 }
 
-static tarn_status fail_field(const tarn__source *s, const char *name, tarn_error *err)
+static tarn_status fail_field(const tarn__storage *s, const char *name, tarn_error *err)
 {
     char names[600], shown[200];
     return tarn__fail_at(err, TARN_ERR_NO_FIELD, s->path, TARN_NO_OFFSET,
@@ -192,7 +192,7 @@ static tarn_status add_field(tarn__fieldset *f, const char *name, uint32_t id,
     return TARN_OK;
 }
 
-static tarn_status plain_fields(const tarn__source *s, tarn__fieldset **out,
+static tarn_status plain_fields(const tarn__storage *s, tarn__fieldset **out,
                                 tarn_error *err)
 {
     TARN_TRY(fieldset_new(s->n_plain, out, err));
@@ -206,7 +206,7 @@ static tarn_status plain_fields(const tarn__source *s, tarn__fieldset **out,
     return TARN_OK;
 }
 
-static tarn_status listed_fields(const tarn__source *s, const char *const *fields,
+static tarn_status listed_fields(const tarn__storage *s, const char *const *fields,
                                  tarn__fieldset **out, tarn_error *err)
 {
     size_t count = 0;
@@ -240,7 +240,7 @@ static void set_fieldset(tarn_dataset *d, tarn__fieldset *f)
 static tarn_status require_fields(tarn_dataset *d, bool listed, bool drop_ambiguous,
                                   tarn_dataset **out, tarn_error *err)
 {
-    const tarn__source *s = d->source;
+    const tarn__storage *s = d->source;
     tarn__need need = {
         .once = true, .may_lack = !listed, .drop_twice = drop_ambiguous, .whole = true};
     uint64_t kept = s->samples;
@@ -263,7 +263,7 @@ static tarn_status require_fields(tarn_dataset *d, bool listed, bool drop_ambigu
     return status;
 }
 
-tarn_status tarn__dataset_new(tarn__source *s, const char *const *fields,
+tarn_status tarn__dataset_new(tarn__storage *s, const char *const *fields,
                               bool drop_ambiguous, tarn_dataset **out, tarn_error *err)
 {
     tarn__fieldset *f = NULL;
@@ -288,7 +288,7 @@ tarn_status tarn__dataset_new(tarn__source *s, const char *const *fields,
     atomic_fetch_add(&s->users, 1); /* the caller keeps it on failure */
     status = require_fields(d, fields != NULL, drop_ambiguous, out, err);
     tarn_dataset_close(d);
-    if (status == TARN_OK) tarn__source_release(s);
+    if (status == TARN_OK) tarn__storage_release(s);
     return status;
 }
 
@@ -343,12 +343,12 @@ tarn_status tarn_dataset_open(const char *path, const tarn_dataset_options *opti
 {
     TARN__NEED(err, "path", path);
     TARN__NEED(err, "out", out);
-    tarn__source *source;
+    tarn__storage *source;
     TARN__OPTIONS(tarn_dataset_options, o, TARN_DATASET_OPTIONS_INIT, options, err);
     TARN_TRY(open_source(path, &o, &source, err));
     source->cold = o.cold;
     tarn_status status = tarn__dataset_new(source, o.fields, o.drop_ambiguous, out, err);
-    if (status != TARN_OK) tarn__source_release(source);
+    if (status != TARN_OK) tarn__storage_release(source);
     return status;
 }
 
@@ -358,7 +358,7 @@ void tarn_dataset_close(tarn_dataset *d)
     tarn_dataset_close(d->base);
     tarn_order_close(d->order);
     tarn__chain_reset(&d->chain);
-    tarn__source_release(d->source);
+    tarn__storage_release(d->source);
     fieldset_release(d->fieldset);
     free(d);
 }
@@ -485,7 +485,7 @@ static tarn_status view_field(tarn_dataset *d, uint64_t sample, uint32_t field,
 {
     uint32_t id = d->ids[field];
     if (tarn__is_pseudo(id)) return tarn__pseudo(d, sample, id, out, err);
-    tarn__source *s = d->source;
+    tarn__storage *s = d->source;
     sample = tarn__dataset_at(d, sample);
     TARN_TRY(tarn__leaf(&s, &sample, &id, err));
     return s->kind->view(s->state, sample, id, out, err);

@@ -34,11 +34,11 @@ static inline bool tarn__is_pseudo(uint32_t id)
     return id >= TARN__FIELD_IDX;
 }
 
-struct tarn__source;
+struct tarn__storage;
 
 /* The functions of a kind of source. Sample numbers are rows; sample and field numbers
  * are in range. */
-typedef struct tarn__source_kind {
+typedef struct tarn__storage_kind {
     tarn_dataset_kind kind;
     void (*close)(void *state);
 
@@ -46,7 +46,7 @@ typedef struct tarn__source_kind {
      * that has them; field may be TARN__FIELD_NONE. A mix has no locate, view, key, form,
      * copy and settle, because those of its parts are called. NULL: the source has its
      * own files. */
-    tarn_status (*resolve)(void *state, struct tarn__source **out_source,
+    tarn_status (*resolve)(void *state, struct tarn__storage **out_source,
                            uint64_t *sample, uint32_t *field, tarn_error *err);
 
     /* Sets spot, the place of the bytes, of some items; sample and field are given. If
@@ -105,10 +105,10 @@ typedef struct tarn__source_kind {
     /* NULL: a name is a key. */
     tarn_status (*key_of_name)(const void *state, const char *name, tarn_text *out,
                                tarn_error *err);
-} tarn__source_kind;
+} tarn__storage_kind;
 
-typedef struct tarn__source {
-    const tarn__source_kind *kind;
+typedef struct tarn__storage {
+    const tarn__storage_kind *kind;
     tarn__files files; /* empty for a mix */
     void *state;
     atomic_uint users;
@@ -121,12 +121,13 @@ typedef struct tarn__source {
     bool repeats;         /* several samples may have the same key */
     bool numbered;        /* keys are row numbers */
     _Atomic(char *) text; /* text of describe; NULL before the first use. See state.c */
-} tarn__source;
+} tarn__storage;
 
 /* Finds the source that has the bytes of a sample. For a mix this is the source of a
  * part; sample and field become the numbers there. */
-TARN_CHECKED static inline tarn_status tarn__leaf(tarn__source **source, uint64_t *sample,
-                                                  uint32_t *field, tarn_error *err)
+TARN_CHECKED static inline tarn_status tarn__leaf(tarn__storage **source,
+                                                  uint64_t *sample, uint32_t *field,
+                                                  tarn_error *err)
 {
     while ((*source)->kind->resolve)
         TARN_TRY((*source)->kind->resolve((*source)->state, source, sample, field, err));
@@ -135,7 +136,7 @@ TARN_CHECKED static inline tarn_status tarn__leaf(tarn__source **source, uint64_
 
 /* Locates a field of a sample. *source becomes the source that has it, and the item has
  * the numbers there. */
-TARN_CHECKED static inline tarn_status tarn__locate_field(tarn__source **source,
+TARN_CHECKED static inline tarn_status tarn__locate_field(tarn__storage **source,
                                                           uint64_t sample, uint32_t field,
                                                           tarn__item *out,
                                                           tarn_error *err)
@@ -157,7 +158,7 @@ typedef struct tarn__fieldset {
 
 struct tarn_dataset {
     atomic_uint users; /* handles, mixes and loaders */
-    tarn__source *source;
+    tarn__storage *source;
     tarn__chain chain;
     uint64_t count; /* positions */
     uint64_t epoch;
@@ -186,7 +187,7 @@ TARN_CHECKED static inline tarn_status tarn__settle(tarn_dataset *d, uint64_t nu
                                                     tarn_error *err)
 {
     uint32_t none = TARN__FIELD_NONE;
-    tarn__source *s = d->source;
+    tarn__storage *s = d->source;
     uint64_t row = tarn__dataset_at(d, number);
     TARN_TRY(tarn__leaf(&s, &row, &none, err));
     return s->kind->settle(s->state, row, err);
@@ -197,55 +198,56 @@ TARN_CHECKED static inline tarn_status tarn__settle(tarn_dataset *d, uint64_t nu
 /* Each sets state, samples, shards, fields and n_plain of a source whose kind and path
  * are set. The kind's close is called later, also after a failure, unless state is NULL.
  */
-TARN_CHECKED tarn_status tarn__open_fold(tarn__source *source,
+TARN_CHECKED tarn_status tarn__open_fold(tarn__storage *source,
                                          const tarn_dataset_options *options,
                                          tarn_error *err);
-TARN_CHECKED tarn_status tarn__open_gnz(tarn__source *source,
+TARN_CHECKED tarn_status tarn__open_gnz(tarn__storage *source,
                                         const tarn_dataset_options *options,
                                         tarn_error *err);
-TARN_CHECKED tarn_status tarn__open_iac(tarn__source *source,
+TARN_CHECKED tarn_status tarn__open_iac(tarn__storage *source,
                                         const tarn_dataset_options *options,
                                         tarn_error *err);
-extern const tarn__source_kind tarn__kind_fold, tarn__kind_gnz, tarn__kind_iac,
+extern const tarn__storage_kind tarn__kind_fold, tarn__kind_gnz, tarn__kind_iac,
     tarn__kind_members, tarn__kind_mix;
 
 /* *out_is: the records of the IAC file are members of samples. The source then becomes of
  * that kind and owns the file. */
-TARN_CHECKED tarn_status tarn__open_members(tarn__source *source,
+TARN_CHECKED tarn_status tarn__open_members(tarn__storage *source,
                                             const tarn_dataset_options *options,
                                             tarn_iac *pack, bool *out_is,
                                             tarn_error *err);
 
 /* The fold of a source, or NULL if it is another kind. Used for members. */
-struct tarn__fold *tarn__source_fold(const tarn__source *source);
+struct tarn__fold *tarn__storage_fold(const tarn__storage *source);
 
 /* The IAC file of a source, or NULL if it is another kind. Used to filter by column. */
-tarn_iac *tarn__source_pack(const tarn__source *source);
+tarn_iac *tarn__storage_pack(const tarn__storage *source);
 
 /* Common to the two kinds of source in IAC files; the first member of their state. The
  * functions are in kind_iac.c. */
-typedef struct tarn__pack {
+typedef struct tarn__records {
     tarn_iac *iac;
     tarn_iac_info info;
-    tarn__source *source;
+    tarn__storage *source;
     bool decode; /* payloads are decompressed */
-} tarn__pack;
+} tarn__records;
 
-tarn__pack tarn__pack_of(tarn_iac *iac, tarn__source *source,
-                         const tarn_dataset_options *options);
+tarn__records tarn__records_of(tarn_iac *iac, tarn__storage *source,
+                               const tarn_dataset_options *options);
 
 /* View the bytes of a record, locate them, and copy those of some records. */
-TARN_CHECKED tarn_status tarn__pack_view(const tarn__pack *pack, uint64_t record,
-                                         tarn_view *out, tarn_error *err);
-TARN_CHECKED tarn_status tarn__pack_locate(const tarn__pack *pack, uint64_t record,
-                                           tarn__spot *out, tarn_error *err);
-TARN_CHECKED tarn_status tarn__pack_copy(void *pack, tarn__cold_way way,
-                                         const tarn__item *items, size_t count,
-                                         const tarn__target *to, tarn_error *err);
-TARN_CHECKED tarn_status tarn__pack_settle(void *pack, uint64_t sample, tarn_error *err);
+TARN_CHECKED tarn_status tarn__records_view(const tarn__records *pack, uint64_t record,
+                                            tarn_view *out, tarn_error *err);
+TARN_CHECKED tarn_status tarn__records_locate(const tarn__records *pack, uint64_t record,
+                                              tarn__spot *out, tarn_error *err);
+TARN_CHECKED tarn_status tarn__records_copy(void *pack, tarn__cold_way way,
+                                            const tarn__item *items, size_t count,
+                                            const tarn__target *to, tarn_error *err);
+TARN_CHECKED tarn_status tarn__records_settle(void *pack, uint64_t sample,
+                                              tarn_error *err);
 
 /* Appends a text that identifies the records of an IAC file. */
-TARN_CHECKED tarn_status tarn__pack_describe(void *pack, struct tarn__buf *out,
+TARN_CHECKED tarn_status tarn__records_describe(void *pack, struct tarn__buf *out,
                                              tarn_error *err);
 
 /* The key of a row whose keys are row numbers: decimal digits, no leading zero. */
@@ -259,13 +261,14 @@ char *tarn__list_names(const tarn__names *names, char *out, size_t size);
 
 /* --- For the other files ----------------------------------------------------------- */
 
-TARN_CHECKED tarn_status tarn__source_new(const tarn__source_kind *kind, const char *path,
-                                          tarn__source **out, tarn_error *err);
-void tarn__source_release(tarn__source *source);
+TARN_CHECKED tarn_status tarn__storage_new(const tarn__storage_kind *kind,
+                                           const char *path, tarn__storage **out,
+                                           tarn_error *err);
+void tarn__storage_release(tarn__storage *source);
 
 /* A dataset of all samples with these fields; NULL: the plain fields. Takes ownership of
  * the source on success. */
-TARN_CHECKED tarn_status tarn__dataset_new(tarn__source *source,
+TARN_CHECKED tarn_status tarn__dataset_new(tarn__storage *source,
                                            const char *const *fields, bool drop_ambiguous,
                                            tarn_dataset **out, tarn_error *err);
 
@@ -308,7 +311,7 @@ TARN_CHECKED tarn_status tarn__dataset_judged(tarn_dataset *dataset, tarn_datase
                                               tarn_error *err);
 
 /* The id of a field or pseudo field of the source, or TARN__FIELD_NONE. */
-uint32_t tarn__field_id(const tarn__source *source, const char *name);
+uint32_t tarn__field_id(const tarn__storage *source, const char *name);
 
 /* Checks a position, and replaces the dataset by the one without an order and the
  * position by the number. */
@@ -331,7 +334,7 @@ TARN_CHECKED tarn_status tarn__dataset_sizes(tarn_dataset *dataset, uint32_t fie
                                              uint64_t *out, tarn_error *err);
 
 /* The stored size of a field of a row, in bytes. */
-TARN_CHECKED tarn_status tarn__field_size(tarn__source *source, uint64_t row,
+TARN_CHECKED tarn_status tarn__field_size(tarn__storage *source, uint64_t row,
                                           uint32_t field, uint64_t *out, tarn_error *err);
 TARN_CHECKED tarn_status tarn__check_field(const tarn_dataset *dataset, uint32_t field,
                                            tarn_error *err);
@@ -357,7 +360,7 @@ TARN_CHECKED tarn_status tarn__dataset_rows_of(tarn_dataset *dataset, const char
 TARN_CHECKED tarn_status tarn__dataset_places(tarn_dataset *dataset,
                                               struct tarn__run **out, tarn_error *err);
 
-/* The keys of many numbers, like keys of tarn__source_kind. rows is scratch memory for
+/* The keys of many numbers, like keys of tarn__storage_kind. rows is scratch memory for
  * count rows. */
 TARN_CHECKED tarn_status tarn__dataset_keys(tarn_dataset *dataset,
                                             const uint64_t *numbers, size_t count,
@@ -431,7 +434,7 @@ tarn__read_stats tarn__batch_stats(const tarn_dataset_batch *batch);
 
 /* Announces to the system that these items will be read. None may be a pseudo field.
  * Changes the items. */
-void tarn__announce(tarn__source *source, tarn__item *items, size_t count);
+void tarn__announce(tarn__storage *source, tarn__item *items, size_t count);
 
 /* Sorts items so that those of the same source are adjacent. */
 void tarn__items_group(tarn__item *items, size_t count);

@@ -34,7 +34,7 @@ static tarn_status find_name(extraction *x, const tarn_stored *member, tarn_erro
 {
     char *text;
     if (member->row != TARN_NO_ROW)
-        return tarn__fold_names(tarn__source_fold(x->set->source), member->row, NULL,
+        return tarn__fold_names(tarn__storage_fold(x->set->source), member->row, NULL,
                                 &x->name, err);
     TARN_TRY(tarn_dataset_key(x->set, x->sample, &x->name, err));
     int size = asprintf(&text, "%s.%s", x->name.data, x->set->names[member->field]);

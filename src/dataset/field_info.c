@@ -26,7 +26,7 @@ tarn_status tarn_dataset_form(tarn_dataset *d, uint64_t sample, uint32_t field,
         *out = (tarn_field_form){.form = pseudo_form(id), .codec = "txt"};
         return TARN_OK;
     }
-    tarn__source *s = d->source;
+    tarn__storage *s = d->source;
     if (s->kind->resolve) { /* in other kinds a field has one form for all samples */
         TARN_TRY(tarn__resolve(&d, &sample, err));
         sample = tarn__dataset_at(d, sample);
@@ -42,7 +42,7 @@ tarn_status tarn__dataset_place(tarn_dataset *d, uint64_t number, tarn_place *ou
                                 tarn_error *err)
 {
     uint32_t none = TARN__FIELD_NONE;
-    tarn__source *s = d->source;
+    tarn__storage *s = d->source;
     tarn__item item = {.sample = tarn__dataset_at(d, number), .field = TARN__FIELD_NONE};
     *out = (tarn_place){.row = item.sample, .sample = number, .offset = TARN_NO_OFFSET};
     if (s->kind == &tarn__kind_mix) tarn__mix_place(s, item.sample, out);
@@ -54,7 +54,7 @@ tarn_status tarn__dataset_place(tarn_dataset *d, uint64_t number, tarn_place *ou
 }
 
 /* The number of bytes of a located item. */
-static tarn_status size_of(const tarn__source *s, const tarn__item *item, uint64_t *out,
+static tarn_status size_of(const tarn__storage *s, const tarn__item *item, uint64_t *out,
                            tarn_error *err)
 {
     tarn_view view;
@@ -66,8 +66,8 @@ static tarn_status size_of(const tarn__source *s, const tarn__item *item, uint64
     return TARN_OK;
 }
 
-tarn_status tarn__field_size(tarn__source *s, uint64_t row, uint32_t field, uint64_t *out,
-                             tarn_error *err)
+tarn_status tarn__field_size(tarn__storage *s, uint64_t row, uint32_t field,
+                             uint64_t *out, tarn_error *err)
 {
     tarn__item item;
     TARN_TRY(tarn__locate_field(&s, row, field, &item, err));
@@ -88,7 +88,7 @@ static tarn_status place_field(tarn_dataset *d, uint64_t number, uint32_t id,
                                tarn_place *out, tarn_error *err)
 {
     tarn__item item;
-    tarn__source *s = d->source;
+    tarn__storage *s = d->source;
     if (tarn__is_pseudo(id)) return pseudo_size(d, number, id, &out->size, err);
     TARN_TRY(tarn__locate_field(&s, out->row, id, &item, err));
     out->shard = item.spot.file;
@@ -114,7 +114,7 @@ tarn_status tarn_dataset_locate(tarn_dataset *d, uint64_t sample, uint32_t field
 }
 
 /* The sizes of some rows. They are located in one call if they are in one source. */
-static tarn_status rows_sizes(tarn__source *source, const uint64_t *rows, size_t count,
+static tarn_status rows_sizes(tarn__storage *source, const uint64_t *rows, size_t count,
                               uint32_t field, tarn__item *items, uint64_t *out,
                               tarn_error *err)
 {

@@ -67,7 +67,7 @@ tarn_status tarn_dataset_field_sets(tarn_dataset *d, tarn_field_sets *out,
 {
     TARN__NEED(err, "dataset", d);
     TARN__NEED(err, "out", out);
-    const tarn__source *s = d->source;
+    const tarn__storage *s = d->source;
     *out = (tarn_field_sets){0};
     found *f = out->owned = calloc(1, sizeof *f);
     if (!f) return tarn__fail_memory(err);

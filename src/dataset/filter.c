@@ -181,7 +181,7 @@ static tarn_status file_field(const tarn_dataset *d, const char *name, uint32_t 
 static tarn_status mark_by_need(work *w, const uint32_t *ids, size_t count,
                                 tarn_error *err)
 {
-    const tarn__source *s = w->set->source;
+    const tarn__storage *s = w->set->source;
     uint64_t n = w->set->count, kept = n;
     tarn__need need = {.fields = ids,
                        .count = count,
@@ -241,7 +241,7 @@ static tarn_status mark_size(work *w, tarn_error *err)
 static tarn_status find_column(const tarn_dataset *d, const char *name, tarn_iac **out,
                                size_t *out_number, tarn_error *err)
 {
-    *out = tarn__source_pack(d->source);
+    *out = tarn__storage_pack(d->source);
     if (!*out)
         return tarn__fail_at(
             err, TARN_ERR_USAGE, d->source->path, TARN_NO_OFFSET,

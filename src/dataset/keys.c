@@ -10,7 +10,7 @@
 #include "dataset/key_index.h"
 #include "dataset/order.h"
 
-static tarn_status key_of_row(tarn__source *s, uint64_t row, tarn_text *out,
+static tarn_status key_of_row(tarn__storage *s, uint64_t row, tarn_text *out,
                               tarn_error *err)
 {
     uint32_t none = TARN__FIELD_NONE;
@@ -58,7 +58,7 @@ tarn_status tarn__dataset_keys(tarn_dataset *d, const uint64_t *numbers, size_t 
 /* --- Samples by key ---------------------------------------------------------------- */
 
 /* The first row with a key, from row from on. *out_found is false if there is none. */
-static tarn_status find_row(const tarn__source *s, const char *key, uint64_t from,
+static tarn_status find_row(const tarn__storage *s, const char *key, uint64_t from,
                             uint64_t *out, bool *out_found, tarn_error *err)
 {
     tarn_error why;
@@ -79,7 +79,7 @@ static tarn_status add_row(tarn__rows *r, uint64_t row, tarn_error *err)
 tarn_status tarn__dataset_rows_of(tarn_dataset *d, const char *key, tarn__rows *out,
                                   tarn_error *err)
 {
-    const tarn__source *s = d->source;
+    const tarn__storage *s = d->source;
     uint64_t first = d->chain.offset, end = first + s->samples, row = 0;
     bool found;
     out->count = 0;
@@ -105,7 +105,7 @@ static tarn_status fail_unselected(const tarn_dataset *d, const char *key,
 static tarn_status find_ascending(tarn_dataset *d, const char *key, uint64_t from,
                                   uint64_t *out, tarn_error *err)
 {
-    const tarn__source *s = d->source;
+    const tarn__storage *s = d->source;
     uint64_t first = d->chain.offset, end = first + s->samples, row = end;
     if (from < d->count) row = tarn__dataset_at(d, from);
     for (bool found = true; found && row < end; row++) {

@@ -15,7 +15,7 @@ static void close_fold(void *fold)
     tarn__fold_close(fold);
 }
 
-tarn_status tarn__open_fold(tarn__source *source, const tarn_dataset_options *o,
+tarn_status tarn__open_fold(tarn__storage *source, const tarn_dataset_options *o,
                             tarn_error *err)
 {
     tarn__fold_options fo = {o->io, o->check, o->scan, o->by_hash, o->index, o->shards};
@@ -40,7 +40,7 @@ tarn_status tarn__open_fold(tarn__source *source, const tarn_dataset_options *o,
     return TARN_OK;
 }
 
-tarn__fold *tarn__source_fold(const tarn__source *source)
+tarn__fold *tarn__storage_fold(const tarn__storage *source)
 {
     return source->kind == &tarn__kind_fold ? source->state : NULL;
 }
@@ -49,7 +49,7 @@ tarn__fold *tarn__source_fold(const tarn__source *source)
 
 static tarn_status need_fold(const tarn_dataset *d, tarn__fold **out, tarn_error *err)
 {
-    *out = tarn__source_fold(d->source);
+    *out = tarn__storage_fold(d->source);
     if (*out) return TARN_OK;
     return tarn__fail_at(err, TARN_ERR_USAGE, d->source->path, TARN_NO_OFFSET,
                          "this dataset is not a fold or a tar archive");
@@ -140,7 +140,7 @@ static tarn_status describe_fold(void *fold, tarn__buf *out, tarn_error *err)
     return tarn__digest_end(&hash, "fold", samples, out, err);
 }
 
-const tarn__source_kind tarn__kind_fold = {
+const tarn__storage_kind tarn__kind_fold = {
     .kind = TARN_DATASET_FOLD,
     .close = close_fold,
     .locate = tarn__fold_locate,

@@ -77,7 +77,7 @@ static tarn_status count_rows(state *s, const char *const *fields, tarn_error *e
                          "no array has rows");
 }
 
-static tarn_status list_arrays(state *s, tarn__source *source, tarn_error *err)
+static tarn_status list_arrays(state *s, tarn__storage *source, tarn_error *err)
 {
     tarn_gnz_array info;
     size_t count = s->gnz->header.count;
@@ -138,7 +138,7 @@ static tarn_status set_keys(state *s, const char *name, tarn_error *err)
                          name, (unsigned long long)s->samples);
 }
 
-tarn_status tarn__open_gnz(tarn__source *source, const tarn_dataset_options *o,
+tarn_status tarn__open_gnz(tarn__storage *source, const tarn_dataset_options *o,
                            tarn_error *err)
 {
     tarn_gnz_options go = TARN_GNZ_OPTIONS_INIT;
@@ -252,7 +252,7 @@ static tarn_status describe_gnz(void *p, tarn__buf *out, tarn_error *err)
     return tarn__digest_end(&hash, "gnz", s->samples, out, err);
 }
 
-const tarn__source_kind tarn__kind_gnz = {
+const tarn__storage_kind tarn__kind_gnz = {
     .kind = TARN_DATASET_GNZ,
     .close = close_gnz,
     .locate = locate_gnz,

@@ -14,7 +14,7 @@
 #include "iac/file.h"
 
 typedef struct state {
-    tarn__pack pack;
+    tarn__records pack;
     char *key_column;
     size_t key_number;
     size_t *columns; /* by field; the payload is field 0 */
@@ -29,7 +29,7 @@ static void close_iac(void *p)
     free(s);
 }
 
-tarn_iac *tarn__source_pack(const tarn__source *source)
+tarn_iac *tarn__storage_pack(const tarn__storage *source)
 {
     if (source->kind != &tarn__kind_iac) return NULL;
     return ((const state *)source->state)->pack.iac;
@@ -43,7 +43,7 @@ static bool is_span(const char *name)
            strcmp(name, "crc32") == 0;
 }
 
-static tarn_status add_columns(state *s, tarn__source *source, bool spans,
+static tarn_status add_columns(state *s, tarn__storage *source, bool spans,
                                tarn_error *err)
 {
     const struct ArrowSchema *index = &s->pack.iac->tables[TARN_IAC_INDEX]->schema;
@@ -59,7 +59,7 @@ static tarn_status add_columns(state *s, tarn__source *source, bool spans,
     return TARN_OK;
 }
 
-static tarn_status list_fields(state *s, tarn__source *source, tarn_error *err)
+static tarn_status list_fields(state *s, tarn__storage *source, tarn_error *err)
 {
     uint32_t id;
     s->columns = calloc(s->pack.info.columns[TARN_IAC_INDEX] + 2, sizeof *s->columns);
@@ -70,7 +70,7 @@ static tarn_status list_fields(state *s, tarn__source *source, tarn_error *err)
     return add_columns(s, source, true, err);
 }
 
-static tarn_status set_key_column(state *s, const tarn__source *source, const char *name,
+static tarn_status set_key_column(state *s, const tarn__storage *source, const char *name,
                                   tarn_error *err)
 {
     char names[600];
@@ -88,7 +88,7 @@ static tarn_status set_key_column(state *s, const tarn__source *source, const ch
     return status == TARN_ERR_NO_SAMPLE ? TARN_OK : status;
 }
 
-tarn_status tarn__open_iac(tarn__source *source, const tarn_dataset_options *o,
+tarn_status tarn__open_iac(tarn__storage *source, const tarn_dataset_options *o,
                            tarn_error *err)
 {
     tarn_iac_options po = TARN_IAC_OPTIONS_INIT;
@@ -110,7 +110,7 @@ tarn_status tarn__open_iac(tarn__source *source, const tarn_dataset_options *o,
             return TARN_OK;
         }
     }
-    s->pack = tarn__pack_of(iac, source, o);
+    s->pack = tarn__records_of(iac, source, o);
     source->samples = s->pack.info.records;
     source->numbered = !o->key_column;
     TARN_TRY(list_fields(s, source, err));
@@ -124,15 +124,15 @@ static tarn_status view_iac(void *p, uint64_t sample, uint32_t field, tarn_view 
     if (field > 0)
         return tarn_iac_value(s->pack.iac, TARN_IAC_INDEX, s->columns[field], sample, out,
                               err);
-    return tarn__pack_view(&s->pack, sample, out, err);
+    return tarn__records_view(&s->pack, sample, out, err);
 }
 
 /* --- Common to records and members -------------------------------------------------- */
 
-tarn__pack tarn__pack_of(tarn_iac *iac, tarn__source *source,
-                         const tarn_dataset_options *o)
+tarn__records tarn__records_of(tarn_iac *iac, tarn__storage *source,
+                               const tarn_dataset_options *o)
 {
-    tarn__pack p = {.iac = iac, .source = source};
+    tarn__records p = {.iac = iac, .source = source};
     tarn__files_init_one(&source->files, source->path, iac->file->fd, iac->file->map,
                          iac->file->size, o->cold, o->io);
     tarn_iac_info_get(iac, &p.info, sizeof p.info);
@@ -140,14 +140,14 @@ tarn__pack tarn__pack_of(tarn_iac *iac, tarn__source *source,
     return p;
 }
 
-tarn_status tarn__pack_view(const tarn__pack *p, uint64_t record, tarn_view *out,
-                            tarn_error *err)
+tarn_status tarn__records_view(const tarn__records *p, uint64_t record, tarn_view *out,
+                               tarn_error *err)
 {
     return tarn_iac_view(p->iac, record, p->decode, out, err);
 }
 
-tarn_status tarn__pack_locate(const tarn__pack *p, uint64_t record, tarn__spot *out,
-                              tarn_error *err)
+tarn_status tarn__records_locate(const tarn__records *p, uint64_t record, tarn__spot *out,
+                                 tarn_error *err)
 {
     tarn_iac_span span;
     TARN_TRY(tarn_iac_locate(p->iac, record, &span, err));
@@ -158,16 +158,16 @@ tarn_status tarn__pack_locate(const tarn__pack *p, uint64_t record, tarn__spot *
     return TARN_OK;
 }
 
-tarn_status tarn__pack_settle(void *pack, uint64_t sample, tarn_error *err)
+tarn_status tarn__records_settle(void *pack, uint64_t sample, tarn_error *err)
 {
     (void)sample;
-    return tarn__source_file_settle(((const tarn__pack *)pack)->iac->file, err);
+    return tarn__source_file_settle(((const tarn__records *)pack)->iac->file, err);
 }
 
-tarn_status tarn__pack_copy(void *pack, tarn__cold_way way, const tarn__item *items,
-                            size_t count, const tarn__target *to, tarn_error *err)
+tarn_status tarn__records_copy(void *pack, tarn__cold_way way, const tarn__item *items,
+                               size_t count, const tarn__target *to, tarn_error *err)
 {
-    const tarn__pack *p = pack;
+    const tarn__records *p = pack;
     if (way == TARN__COLD_GATHER) {
         TARN_TRY(tarn__source_file_check(p->iac->file, err));
         TARN_TRY(tarn__files_read(&p->source->files, items, count, to, err));
@@ -183,9 +183,9 @@ tarn_status tarn__pack_copy(void *pack, tarn__cold_way way, const tarn__item *it
     return TARN_OK;
 }
 
-tarn_status tarn__pack_describe(void *pack, tarn__buf *out, tarn_error *err)
+tarn_status tarn__records_describe(void *pack, tarn__buf *out, tarn_error *err)
 {
-    const tarn__pack *p = pack;
+    const tarn__records *p = pack;
     XXH64_state_t hash;
     XXH64_reset(&hash, 0);
     tarn__digest_text(&hash, p->info.header, p->info.header_length);
@@ -208,7 +208,7 @@ static tarn_status locate_iac(void *p, tarn__item *items, size_t count, tarn_err
     for (size_t i = 0; i < count; i++) {
         tarn__item *item = &items[i];
         if (item->field == 0)
-            TARN_TRY(tarn__pack_locate(&s->pack, item->sample, &item->spot, err));
+            TARN_TRY(tarn__records_locate(&s->pack, item->sample, &item->spot, err));
         else
             item->spot = (tarn__spot){.row = item->sample,
                                       .offset = TARN_NO_OFFSET,
@@ -305,15 +305,15 @@ static tarn_status form_iac(void *p, uint32_t field, tarn_field_form *out,
     return TARN_OK;
 }
 
-const tarn__source_kind tarn__kind_iac = {
+const tarn__storage_kind tarn__kind_iac = {
     .kind = TARN_DATASET_IAC,
     .close = close_iac,
     .locate = locate_iac,
     .view = view_iac,
     .key = key_iac,
     .find = find_iac,
-    .copy = tarn__pack_copy,
-    .settle = tarn__pack_settle,
+    .copy = tarn__records_copy,
+    .settle = tarn__records_settle,
     .form = form_iac,
-    .describe = tarn__pack_describe,
+    .describe = tarn__records_describe,
 };

@@ -12,7 +12,7 @@
 #include "iac/file.h"
 
 typedef struct state {
-    tarn__pack pack;
+    tarn__records pack;
     tarn__buf keys;     /* consecutive, each with a NUL after it */
     uint64_t *key_at;   /* offset in keys, for each sample */
     uint64_t *starts;   /* first record of each sample, and the number of records */
@@ -194,14 +194,14 @@ static tarn_status key_members(void *p, uint64_t sample, tarn_text *out, tarn_er
     return tarn__text_set(out, key, strlen(key), err);
 }
 
-tarn_status tarn__open_members(tarn__source *source, const tarn_dataset_options *o,
+tarn_status tarn__open_members(tarn__storage *source, const tarn_dataset_options *o,
                                tarn_iac *pack, bool *out_is, tarn_error *err)
 {
     state *s = calloc(1, sizeof *s);
     *out_is = false;
     if (!s) return tarn__fail_memory(err);
     tarn__buf_init(&s->keys, SIZE_MAX / 2);
-    s->pack = tarn__pack_of(pack, source, o);
+    s->pack = tarn__records_of(pack, source, o);
     tarn_status status = read_columns(s, &source->fields, out_is, err);
     if (status == TARN_OK && *out_is) status = end_samples(s, err);
     if (status == TARN_OK && *out_is) status = sort_long(s, err);
@@ -282,7 +282,7 @@ static tarn_status view_members(void *p, uint64_t sample, uint32_t field, tarn_v
     const state *s = p;
     uint64_t record = 0;
     TARN_TRY(find_record(s, sample, field, &record, err));
-    return tarn__pack_view(&s->pack, record, out, err);
+    return tarn__records_view(&s->pack, record, out, err);
 }
 
 static tarn_status locate_members(void *p, tarn__item *items, size_t count,
@@ -292,7 +292,7 @@ static tarn_status locate_members(void *p, tarn__item *items, size_t count,
     for (size_t i = 0; i < count; i++) {
         uint64_t record = 0;
         TARN_TRY(find_record(s, items[i].sample, items[i].field, &record, err));
-        TARN_TRY(tarn__pack_locate(&s->pack, record, &items[i].spot, err));
+        TARN_TRY(tarn__records_locate(&s->pack, record, &items[i].spot, err));
     }
     return TARN_OK;
 }
@@ -374,16 +374,16 @@ static tarn_status sets_members(void *p, const tarn__chain *chain, uint64_t coun
     return status;
 }
 
-const tarn__source_kind tarn__kind_members = {
+const tarn__storage_kind tarn__kind_members = {
     .kind = TARN_DATASET_IAC,
     .close = close_members,
     .locate = locate_members,
     .view = view_members,
     .key = key_members,
     .find = find_members,
-    .copy = tarn__pack_copy,
-    .settle = tarn__pack_settle,
+    .copy = tarn__records_copy,
+    .settle = tarn__records_settle,
     .keep = keep_members,
     .sets = sets_members,
-    .describe = tarn__pack_describe,
+    .describe = tarn__records_describe,
 };

@@ -40,7 +40,7 @@ static uint64_t first_pass(const tarn__mix *s, size_t k)
     return ((const tarn__mix *)base->source->state)->first_epoch;
 }
 
-void tarn__mix_place(const tarn__source *source, uint64_t row, tarn_place *out)
+void tarn__mix_place(const tarn__storage *source, uint64_t row, tarn_place *out)
 {
     const tarn__mix *s = source->state;
     uint64_t turns[TARN_MAX_MIX], turn, epoch = row / s->total;
@@ -99,7 +99,7 @@ static tarn_status row_in_pass(tarn__mix *s, uint32_t k, uint64_t pass, uint64_t
 
 /* --- One sample -------------------------------------------------------------------- */
 
-static tarn_status resolve_mix(void *p, tarn__source **source, uint64_t *sample,
+static tarn_status resolve_mix(void *p, tarn__storage **source, uint64_t *sample,
                                uint32_t *field, tarn_error *err)
 {
     tarn__mix *s = p;
@@ -186,7 +186,7 @@ static tarn_status has_field(tarn__mix *s, uint64_t sample, uint32_t field, bool
                              bool *out_twice, tarn_error *err)
 {
     tarn__item item;
-    tarn__source *source = s->source;
+    tarn__storage *source = s->source;
     tarn_error why;
     tarn_status status = tarn__locate_field(&source, sample, field, &item, &why);
     *out_twice = status == TARN_ERR_AMBIGUOUS;
@@ -236,7 +236,7 @@ static tarn_status sets_mix(void *p, const tarn__chain *chain, uint64_t count,
     return status;
 }
 
-const tarn__source_kind tarn__kind_mix = {
+const tarn__storage_kind tarn__kind_mix = {
     .kind = TARN_DATASET_MIX,
     .close = close_mix,
     .resolve = resolve_mix,

@@ -26,7 +26,7 @@ typedef struct tarn__mix {
     tarn__forklock lock; /* guards orders of all parts; nothing else changes */
     uint32_t n_fields;
     uint32_t *fields; /* [part * n_fields + field]: number in the part, or NONE */
-    tarn__source *source;
+    tarn__storage *source;
 } tarn__mix;
 
 static inline tarn__mixing tarn__mix_mixing(const tarn__mix *s)

@@ -70,7 +70,7 @@ static tarn_status add_pseudo(tarn_dataset *d, uint64_t number, uint32_t field, 
 static tarn_status add_field(tarn_dataset *d, uint64_t number, uint32_t field, list *l,
                              tarn_error *err)
 {
-    tarn__source *s = d->source;
+    tarn__storage *s = d->source;
     tarn__item item;
     tarn_error why;
     uint64_t row = tarn__dataset_at(d, number);
@@ -102,7 +102,7 @@ static int by_place(const void *left, const void *right)
 static tarn_status list_members(tarn_dataset *d, uint64_t number, list *l,
                                 tarn_error *err)
 {
-    tarn__fold *fold = tarn__source_fold(d->source);
+    tarn__fold *fold = tarn__storage_fold(d->source);
     if (fold) TARN_TRY(add_rows(d, fold, tarn__dataset_at(d, number), l, err));
     for (uint32_t i = 0; i < d->n_fields; i++) {
         if (d->first[i] != i) continue;
@@ -150,5 +150,5 @@ tarn_status tarn__member_view(tarn_dataset *d, uint64_t sample, const tarn_store
 {
     if (member->row == TARN_NO_ROW)
         return tarn_dataset_get(d, sample, member->field, out, err);
-    return tarn__fold_view(tarn__source_fold(d->source), member->row, true, out, err);
+    return tarn__fold_view(tarn__storage_fold(d->source), member->row, true, out, err);
 }

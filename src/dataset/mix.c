@@ -33,7 +33,7 @@ static tarn_status choose_counts(tarn__mix *s, const tarn_mix_options *o, tarn_e
     return status;
 }
 
-static tarn_status name_fields(const tarn__mix *s, tarn__source *source, tarn_error *err)
+static tarn_status name_fields(const tarn__mix *s, tarn__storage *source, tarn_error *err)
 {
     uint32_t id;
     for (size_t k = 0; k < s->n; k++) {
@@ -47,7 +47,7 @@ static tarn_status name_fields(const tarn__mix *s, tarn__source *source, tarn_er
     return TARN_OK;
 }
 
-static tarn_status number_fields(tarn__mix *s, const tarn__source *source,
+static tarn_status number_fields(tarn__mix *s, const tarn__storage *source,
                                  tarn_error *err)
 {
     s->n_fields = (uint32_t)source->fields.count;
@@ -94,7 +94,7 @@ static tarn_status take_part(tarn_dataset *d, tarn_dataset **out, tarn_error *er
     return TARN_OK;
 }
 
-static tarn_status take_parts(tarn__mix *s, tarn__source *source,
+static tarn_status take_parts(tarn__mix *s, tarn__storage *source,
                               tarn_dataset *const *parts, size_t count,
                               const tarn_mix_options *o, tarn_error *err)
 {
@@ -116,15 +116,15 @@ static tarn_status take_parts(tarn__mix *s, tarn__source *source,
 }
 
 static tarn_status make_source(tarn_dataset *const *parts, size_t count,
-                               const tarn_mix_options *o, tarn__source **out,
+                               const tarn_mix_options *o, tarn__storage **out,
                                tarn_error *err)
 {
-    TARN_TRY(tarn__source_new(&tarn__kind_mix, NULL, out, err));
+    TARN_TRY(tarn__storage_new(&tarn__kind_mix, NULL, out, err));
     tarn__mix *s = (*out)->state = calloc(1, sizeof *s);
     if (s) tarn__forklock_init(&s->lock, TARN__LOCK_OUTERMOST);
     tarn_status status =
         s ? take_parts(s, *out, parts, count, o, err) : tarn__fail_memory(err);
-    if (status != TARN_OK) tarn__source_release(*out);
+    if (status != TARN_OK) tarn__storage_release(*out);
     return status;
 }
 
@@ -136,7 +136,7 @@ tarn_status tarn_dataset_mix(tarn_dataset *const *sources, size_t count,
 {
     TARN__NEED(err, "sources", sources || !count);
     TARN__NEED(err, "out", out);
-    tarn__source *source;
+    tarn__storage *source;
     TARN__OPTIONS(tarn_mix_options, o, TARN_MIX_OPTIONS_INIT, options, err);
     if (count == 0 || count > TARN_MAX_MIX)
         return tarn__fail(err, TARN_ERR_USAGE,
@@ -146,25 +146,25 @@ tarn_status tarn_dataset_mix(tarn_dataset *const *sources, size_t count,
         return tarn__fail(err, TARN_ERR_USAGE, "set weights or counts, not both");
     TARN_TRY(make_source(sources, count, &o, &source, err));
     tarn_status status = tarn__dataset_new(source, o.fields, false, out, err);
-    if (status != TARN_OK) tarn__source_release(source);
+    if (status != TARN_OK) tarn__storage_release(source);
     return status;
 }
 
 /* --- States ------------------------------------------------------------------------ */
 
-size_t tarn__mix_parts(const tarn__source *source)
+size_t tarn__mix_parts(const tarn__storage *source)
 {
     return source->kind == &tarn__kind_mix ? ((const tarn__mix *)source->state)->n : 0;
 }
 
-tarn_dataset *tarn__mix_part(const tarn__source *source, size_t k, uint64_t *out_count)
+tarn_dataset *tarn__mix_part(const tarn__storage *source, size_t k, uint64_t *out_count)
 {
     const tarn__mix *s = source->state;
     *out_count = s->counts[k];
     return s->parts[k].dataset;
 }
 
-tarn_status tarn__mix_describe(const tarn__source *source, tarn__buf *out,
+tarn_status tarn__mix_describe(const tarn__storage *source, tarn__buf *out,
                                tarn_error *err)
 {
     const tarn__mix *s = source->state;
@@ -177,7 +177,7 @@ tarn_status tarn__mix_describe(const tarn__source *source, tarn__buf *out,
     return TARN_OK;
 }
 
-void tarn__mix_used(const tarn__source *source, uint64_t epoch, uint64_t position,
+void tarn__mix_used(const tarn__storage *source, uint64_t epoch, uint64_t position,
                     uint64_t *out)
 {
     const tarn__mix *s = source->state;
@@ -187,8 +187,9 @@ void tarn__mix_used(const tarn__source *source, uint64_t epoch, uint64_t positio
         out[k] += tarn__mix_used_before(s, k, epoch);
 }
 
-tarn_status tarn__mix_continued(const tarn__source *from, uint64_t epoch,
-                                const uint64_t *used, tarn__source **out, tarn_error *err)
+tarn_status tarn__mix_continued(const tarn__storage *from, uint64_t epoch,
+                                const uint64_t *used, tarn__storage **out,
+                                tarn_error *err)
 {
     const tarn__mix *mix = from->state;
     tarn_mix_options o = TARN_MIX_OPTIONS_INIT;

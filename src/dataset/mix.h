@@ -35,31 +35,31 @@ TARN_CHECKED tarn_status tarn__mixing_share(const double *weights, size_t n,
 /* --- Places and states of a mix (kind_mix.c, mix.c) --------------------------------- */
 
 struct tarn__buf;
-struct tarn__source;
+struct tarn__storage;
 
 /* Sets source, pass and sample of out for a row of a mix. */
-void tarn__mix_place(const struct tarn__source *source, uint64_t row, tarn_place *out);
+void tarn__mix_place(const struct tarn__storage *source, uint64_t row, tarn_place *out);
 
 /* Number of sources of a mix; 0 if source is not a mix. */
-size_t tarn__mix_parts(const struct tarn__source *source);
+size_t tarn__mix_parts(const struct tarn__storage *source);
 
 /* A source of a mix, borrowed, and the number of its samples in an epoch. */
-tarn_dataset *tarn__mix_part(const struct tarn__source *source, size_t k,
+tarn_dataset *tarn__mix_part(const struct tarn__storage *source, size_t k,
                              uint64_t *out_count);
 
 /* If the mix continues another one with different weights, appends from which epoch and
  * after how many samples. */
-TARN_CHECKED tarn_status tarn__mix_describe(const struct tarn__source *source,
+TARN_CHECKED tarn_status tarn__mix_describe(const struct tarn__storage *source,
                                             struct tarn__buf *out, tarn_error *err);
 
 /* Number of samples of each source used, over all epochs, before a position of an epoch.
  * A position past the last counts the whole epoch. */
-void tarn__mix_used(const struct tarn__source *source, uint64_t epoch, uint64_t position,
+void tarn__mix_used(const struct tarn__storage *source, uint64_t epoch, uint64_t position,
                     uint64_t *out);
 
 /* The same mix, with used[k] samples of source k already used when the epoch begins. */
-TARN_CHECKED tarn_status tarn__mix_continued(const struct tarn__source *from,
+TARN_CHECKED tarn_status tarn__mix_continued(const struct tarn__storage *from,
                                              uint64_t epoch, const uint64_t *used,
-                                             struct tarn__source **out, tarn_error *err);
+                                             struct tarn__storage **out, tarn_error *err);
 
 #endif

@@ -16,7 +16,7 @@
 static tarn_status hash_key(tarn_dataset *d, uint64_t sample, tarn_text *key,
                             uint64_t *out, tarn_error *err)
 {
-    const tarn__fold *fold = tarn__source_fold(d->source);
+    const tarn__fold *fold = tarn__storage_fold(d->source);
     if (fold) {
         TARN_TRY(tarn__resolve(&d, &sample, err));
         return tarn__fold_key_hash(fold, tarn__dataset_at(d, sample), out, err);

@@ -9,7 +9,7 @@
 enum { PROBES = 4 };
 
 /* False if the item has no bytes in a file. */
-static bool locate_item(tarn__source *source, tarn__item *item)
+static bool locate_item(tarn__storage *source, tarn__item *item)
 {
     item->source = source;
     return source->kind->locate(source->state, item, 1, NULL) == TARN_OK &&
@@ -18,7 +18,7 @@ static bool locate_item(tarn__source *source, tarn__item *item)
 
 /* Probes a few items: true if at least one could be located, and all of those are in
  * memory. */
-static bool are_in_memory(tarn__source *source, const tarn__item *items, size_t count)
+static bool are_in_memory(tarn__storage *source, const tarn__item *items, size_t count)
 {
     size_t probes = count < PROBES ? count : PROBES, here = 0;
     for (size_t i = 0; i < probes; i++) {
@@ -33,7 +33,7 @@ static bool are_in_memory(tarn__source *source, const tarn__item *items, size_t 
 
 /* Announces items of one source that has files. The flag is relaxed: it is a hint for
  * tarn__cold_choose and orders nothing. */
-static void announce_source(tarn__source *source, tarn__item *items, size_t count)
+static void announce_source(tarn__storage *source, tarn__item *items, size_t count)
 {
     size_t n = 0;
     if (are_in_memory(source, items, count)) return;
@@ -50,7 +50,7 @@ static void announce_source(tarn__source *source, tarn__item *items, size_t coun
     free(runs);
 }
 
-void tarn__announce(tarn__source *source, tarn__item *items, size_t count)
+void tarn__announce(tarn__storage *source, tarn__item *items, size_t count)
 {
     size_t found = 0;
     if (!source->kind->resolve) {
@@ -58,7 +58,7 @@ void tarn__announce(tarn__source *source, tarn__item *items, size_t count)
         return;
     }
     for (size_t i = 0; i < count; i++) {
-        tarn__source *leaf = source;
+        tarn__storage *leaf = source;
         if (tarn__leaf(&leaf, &items[i].sample, &items[i].field, NULL) != TARN_OK)
             continue;
         items[i].source = leaf;

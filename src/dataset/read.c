@@ -45,7 +45,7 @@ static tarn_status get_work(tarn_dataset_batch *b, size_t count, work *out,
 
 static tarn_status resolve_item(tarn__item *item, tarn_error *err)
 {
-    tarn__source *source = item->source;
+    tarn__storage *source = item->source;
     TARN_TRY(tarn__leaf(&source, &item->sample, &item->field, err));
     item->source = source;
     return TARN_OK;
@@ -157,7 +157,7 @@ static size_t copy_made(tarn__item *items, size_t count, const tarn_dataset_batc
 /* Makes the bytes of an item that are not stored in the requested form. */
 static tarn_status make_item(tarn__item *item, tarn_error *err)
 {
-    const tarn__source *s = item->source;
+    const tarn__storage *s = item->source;
     TARN_TRY(s->kind->view(s->state, item->sample, item->field, &item->view, err));
     item->spot.size = item->view.size;
     return TARN_OK;
@@ -166,7 +166,7 @@ static tarn_status make_item(tarn__item *item, tarn_error *err)
 /* Locates items of one source, and makes the bytes of those that are not stored. */
 static tarn_status locate_items(tarn__item *items, size_t count, tarn_error *err)
 {
-    const tarn__source *s = items[0].source;
+    const tarn__storage *s = items[0].source;
     bool made = false;
     TARN_TRY(s->kind->locate(s->state, items, count, err));
     for (size_t i = 0; i < count; i++) {
@@ -192,7 +192,7 @@ static tarn_status locate_all(const tarn_dataset *d, tarn__item *items, size_t c
 static tarn_status copy_items(const tarn__item *items, size_t count,
                               const tarn__target *to, tarn_error *err)
 {
-    tarn__source *s = items[0].source;
+    tarn__storage *s = items[0].source;
     tarn__cold_way way = tarn__cold_choose(&s->files.cold, tarn__files_is_resident,
                                            &s->files, items, count, to);
     if (way != TARN__COLD_COPY) items = tarn__items_sorted(to, items, count);

@@ -28,7 +28,7 @@ static tarn_status describe_data(tarn_dataset *base, tarn__buf *out, tarn_error 
 /* Describes a source. This reads the whole index, so the text is kept. It is set once:
  * release and acquire make the text visible with the pointer, and a thread that loses the
  * exchange drops its copy. */
-static tarn_status describe_source(tarn__source *s, tarn__buf *out, tarn_error *err)
+static tarn_status describe_source(tarn__storage *s, tarn__buf *out, tarn_error *err)
 {
     const char *text = atomic_load_explicit(&s->text, memory_order_acquire);
     if (text) return tarn__buf_printf(out, err, "%s", text);
@@ -69,7 +69,7 @@ static tarn_status describe_part(tarn_dataset *d, tarn__buf *out, tarn_error *er
 
 static tarn_status describe_data(tarn_dataset *base, tarn__buf *out, tarn_error *err)
 {
-    const tarn__source *s = base->source;
+    const tarn__storage *s = base->source;
     size_t parts = tarn__mix_parts(s);
     uint64_t count;
     if (parts == 0) return describe_source(base->source, out, err);
@@ -110,7 +110,7 @@ static void put_number(tarn__json_writer *w, const char *name, uint64_t value)
 static tarn_status put_mix(tarn__json_writer *w, tarn_dataset *base, uint64_t epoch,
                            uint64_t used, tarn__buf *text, tarn_error *err)
 {
-    const tarn__source *s = base->source;
+    const tarn__storage *s = base->source;
     size_t parts = tarn__mix_parts(s);
     uint64_t count, turns[TARN_MAX_MIX];
     tarn__mix_used(s, epoch, used, turns);
@@ -275,14 +275,14 @@ static tarn_status continue_mix(tarn_dataset *d, const mix_state *m, uint64_t ep
                                 tarn_dataset **out, tarn_error *err)
 {
     tarn_dataset *plain = tarn_dataset_unordered(d), *base;
-    tarn__source *source;
+    tarn__storage *source;
     TARN_TRY(tarn__mix_continued(plain->source, epoch, m->used, &source, err));
     tarn_status status = tarn__dataset_like(plain, &base, err);
     if (status != TARN_OK) {
-        tarn__source_release(source);
+        tarn__storage_release(source);
         return status;
     }
-    tarn__source_release(base->source);
+    tarn__storage_release(base->source);
     base->source = source;
     if (d->order) return tarn__dataset_ordered(base, tarn__order_use(d->order), out, err);
     *out = base;
@@ -313,7 +313,7 @@ static tarn_status apply_weights(tarn_dataset *d, const mix_state *m, uint64_t *
 static tarn_status apply_used(tarn_dataset *d, mix_state *m, uint64_t epoch,
                               uint64_t position, tarn_dataset **out, tarn_error *err)
 {
-    const tarn__source *s = d->source;
+    const tarn__storage *s = d->source;
     uint64_t begun[TARN_MAX_MIX], now[TARN_MAX_MIX];
     bool same = true;
     tarn__mix_used(s, epoch, 0, begun);

@@ -62,7 +62,7 @@ TARN_CHECKED tarn_status tarn__fold_names(tarn__fold *fold, uint64_t row, tarn_t
 /* --- One sample --------------------------------------------------------------------
  *
  * Functions that take the fold as a void * implement a dataset's source: see
- * tarn__source_kind. */
+ * tarn__storage_kind. */
 
 /* The number of its rows, and row number k of them, in file order. */
 uint64_t tarn__fold_n_rows(const tarn__fold *fold, uint64_t sample);

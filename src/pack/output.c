@@ -44,7 +44,7 @@ tarn_target tarn_target_kind(const char *target)
 /* --- Names and conflicts ------------------------------------------------------------ */
 
 /* Splits "DIR:FOLD", unless that is the name of an existing file or folder. */
-static tarn_status split_target(tarn__output *o, tarn_error *err)
+static tarn_status split_target(tarn__pack_output *o, tarn_error *err)
 {
     struct stat st;
     const char *colon = strrchr(o->target, ':');
@@ -70,7 +70,7 @@ static tarn_status split_target(tarn__output *o, tarn_error *err)
     return o->folder ? TARN_OK : tarn__fail_memory(err);
 }
 
-static tarn_status check_folds(const tarn__output *o, tarn_error *err)
+static tarn_status check_folds(const tarn__pack_output *o, tarn_error *err)
 {
     const tarn_fold_writer_options *w = &o->writer;
     if (w->append + w->resume + w->overwrite > 1)
@@ -83,7 +83,7 @@ static tarn_status check_folds(const tarn__output *o, tarn_error *err)
     return TARN_OK;
 }
 
-static tarn_status check_archives(const tarn__output *o, tarn_error *err)
+static tarn_status check_archives(const tarn__pack_output *o, tarn_error *err)
 {
     static const tarn_fold_writer_options usual = TARN_FOLD_WRITER_OPTIONS_INIT;
     const tarn_fold_writer_options *w = &o->writer;
@@ -98,7 +98,7 @@ static tarn_status check_archives(const tarn__output *o, tarn_error *err)
     return TARN_OK;
 }
 
-static tarn_status take_splits(tarn__output *o, tarn_error *err)
+static tarn_status take_splits(tarn__pack_output *o, tarn_error *err)
 {
     const tarn_pack_options *p = &o->options;
     if (p->n_splits >= TARN_PACK_MAX_FOLDS)
@@ -119,20 +119,20 @@ static tarn_status take_splits(tarn__output *o, tarn_error *err)
     return tarn__check_fractions(o->fractions, p->n_splits, err);
 }
 
-tarn_status tarn__output_init(tarn__output *o, const char *target,
-                              const tarn_pack_options *options, tarn_error *err)
+tarn_status tarn__pack_output_init(tarn__pack_output *o, const char *target,
+                                   const tarn_pack_options *options, tarn_error *err)
 {
     TARN__OPTIONS(tarn_fold_writer_options, writer, TARN_FOLD_WRITER_OPTIONS_INIT,
                   options->writer, err);
     TARN__OPTIONS(tarn_tar_writer_options, members, TARN_TAR_WRITER_OPTIONS_INIT,
                   writer.writer, err);
     TARN__OPTIONS(tarn_sink_options, sink, TARN_SINK_OPTIONS_INIT, members.sink, err);
-    *o = (tarn__output){.options = *options,
-                        .writer = writer,
-                        .members = members,
-                        .sink = sink,
-                        .target = target,
-                        .seen = {.numbered = true}};
+    *o = (tarn__pack_output){.options = *options,
+                             .writer = writer,
+                             .members = members,
+                             .sink = sink,
+                             .target = target,
+                             .seen = {.numbered = true}};
     tarn__buf_init(&o->flat, TARN_MAX_NAME);
     if (options->threads) o->writer.threads = options->threads;
     TARN_TRY(take_splits(o, err));
@@ -143,7 +143,7 @@ tarn_status tarn__output_init(tarn__output *o, const char *target,
     return split_target(o, err);
 }
 
-void tarn__output_reset(tarn__output *o)
+void tarn__pack_output_reset(tarn__pack_output *o)
 {
     free(o->folder);
     free(o->fields);
@@ -153,7 +153,7 @@ void tarn__output_reset(tarn__output *o)
 
 /* --- Opening ------------------------------------------------------------------------ */
 
-tarn_status tarn__output_open(tarn__output *o, tarn_error *err)
+tarn_status tarn__pack_output_open(tarn__pack_output *o, tarn_error *err)
 {
     if (o->kind == TARN_TARGET_FOLDER) {
         o->members.sink = NULL; /* fold writers open their own sinks */
@@ -180,7 +180,7 @@ tarn_status tarn__output_open(tarn__output *o, tarn_error *err)
 
 /* --- Writing ------------------------------------------------------------------------ */
 
-uint64_t tarn__output_bytes(const tarn__output *o)
+uint64_t tarn__pack_output_bytes(const tarn__pack_output *o)
 {
     uint64_t bytes = o->written[0].payload;
     tarn_written w;
@@ -194,7 +194,7 @@ uint64_t tarn__output_bytes(const tarn__output *o)
     return bytes;
 }
 
-static tarn_status write_sample(tarn__output *o, unsigned part, const char *key,
+static tarn_status write_sample(tarn__pack_output *o, unsigned part, const char *key,
                                 const tarn_field *fields, size_t count, tarn_error *err)
 {
     if (o->kind == TARN_TARGET_FOLDER)
@@ -202,10 +202,11 @@ static tarn_status write_sample(tarn__output *o, unsigned part, const char *key,
     return tarn_tar_writer_add(o->tar, key, fields, count, err);
 }
 
-tarn_status tarn__output_write(void *output, unsigned part, const char *key,
-                               const tarn_field *fields, size_t count, tarn_error *err)
+tarn_status tarn__pack_output_write(void *output, unsigned part, const char *key,
+                                    const tarn_field *fields, size_t count,
+                                    tarn_error *err)
 {
-    tarn__output *o = output;
+    tarn__pack_output *o = output;
     if (part >= o->count)
         return tarn__fail(err, TARN_ERR_USAGE, "no part %u; there are %zu", part,
                           o->count);
@@ -218,10 +219,10 @@ tarn_status tarn__output_write(void *output, unsigned part, const char *key,
     return TARN_ERR_FORMAT;
 }
 
-tarn_status tarn__output_keep(void *output, const char *key, unsigned part,
-                              bool *out_keep, tarn_error *err)
+tarn_status tarn__pack_output_keep(void *output, const char *key, unsigned part,
+                                   bool *out_keep, tarn_error *err)
 {
-    tarn__output *o = output;
+    tarn__pack_output *o = output;
     bool exists = false;
     if (o->kind == TARN_TARGET_FOLDER && o->writer.resume)
         TARN_TRY(tarn_fold_writer_has(o->folds[part], key, &exists, err));
@@ -229,8 +230,8 @@ tarn_status tarn__output_keep(void *output, const char *key, unsigned part,
     return TARN_OK;
 }
 
-tarn_status tarn__output_key(tarn__output *o, const char *key, const char **out,
-                             tarn_error *err)
+tarn_status tarn__pack_output_key(tarn__pack_output *o, const char *key, const char **out,
+                                  tarn_error *err)
 {
     *out = key;
     if (o->kind != TARN_TARGET_FOLDER || !strchr(key, '/')) return TARN_OK;
@@ -243,7 +244,7 @@ tarn_status tarn__output_key(tarn__output *o, const char *key, const char **out,
 }
 
 /* Counts a skipped member and reports it: "skipped KEY" and why. */
-static void skip_member(tarn__output *o, const char *where, const char *key,
+static void skip_member(tarn__pack_output *o, const char *where, const char *key,
                         const char *why)
 {
     tarn_error what;
@@ -258,8 +259,8 @@ static void skip_member(tarn__output *o, const char *where, const char *key,
 
 /* Takes the fields that have a name. A file such as LICENSE has none, and cannot be
  * stored in shards. */
-static tarn_status take_fields(tarn__output *o, const tarn_field *fields, size_t count,
-                               size_t *out_count, tarn_error *err)
+static tarn_status take_fields(tarn__pack_output *o, const tarn_field *fields,
+                               size_t count, size_t *out_count, tarn_error *err)
 {
     *out_count = 0;
     for (size_t i = 0; i < count; i++) {
@@ -272,7 +273,7 @@ static tarn_status take_fields(tarn__output *o, const tarn_field *fields, size_t
 }
 
 /* Checks that a key is new. Folds check their keys themselves. */
-static tarn_status check_new(tarn__output *o, const char *key, const char *where,
+static tarn_status check_new(tarn__pack_output *o, const char *key, const char *where,
                              uint32_t origin, tarn_error *err)
 {
     bool seen;
@@ -289,9 +290,9 @@ static tarn_status check_new(tarn__output *o, const char *key, const char *where
                          tarn_printable(shown, sizeof shown, key, strlen(key)));
 }
 
-tarn_status tarn__output_put(tarn__output *o, unsigned part, const char *key,
-                             const tarn_field *fields, size_t count, const char *where,
-                             uint32_t origin, tarn_error *err)
+tarn_status tarn__pack_output_put(tarn__pack_output *o, unsigned part, const char *key,
+                                  const tarn_field *fields, size_t count,
+                                  const char *where, uint32_t origin, tarn_error *err)
 {
     size_t len = strlen(key), kept;
     bool keep;
@@ -302,15 +303,15 @@ tarn_status tarn__output_put(tarn__output *o, unsigned part, const char *key,
         skip_member(o, where, "", "a member whose name begins with a dot");
         return TARN_OK;
     }
-    TARN_TRY(tarn__output_key(o, key, &key, err));
-    TARN_TRY(tarn__output_keep(o, key, part, &keep, err));
+    TARN_TRY(tarn__pack_output_key(o, key, &key, err));
+    TARN_TRY(tarn__pack_output_keep(o, key, part, &keep, err));
     if (!keep) return TARN_OK;
     TARN_TRY(take_fields(o, fields, count, &kept, err));
     if (kept < count)
         skip_member(o, where, key, ": its name has no field (no text after a dot)");
     if (!kept) return TARN_OK;
     TARN_TRY(check_new(o, key, where, origin, err));
-    return tarn__output_write(o, part, key, o->fields, kept, err);
+    return tarn__pack_output_write(o, part, key, o->fields, kept, err);
 }
 
 tarn_status tarn_pack_put(void *output, unsigned part, const char *key,
@@ -319,11 +320,12 @@ tarn_status tarn_pack_put(void *output, unsigned part, const char *key,
     TARN__NEED(err, "output", output);
     TARN__NEED(err, "key", key);
     TARN__NEED(err, "fields", fields || !count);
-    tarn__output *o = output;
+    tarn__pack_output *o = output;
     const tarn_pack_options *p = &o->options;
-    TARN_TRY(tarn__output_put(o, part, key, fields, count, NULL, TARN__ANY_ORIGIN, err));
+    TARN_TRY(
+        tarn__pack_output_put(o, part, key, fields, count, NULL, TARN__ANY_ORIGIN, err));
     if (p->progress &&
-        p->progress(p->progress_context, o->samples, 0, tarn__output_bytes(o)))
+        p->progress(p->progress_context, o->samples, 0, tarn__pack_output_bytes(o)))
         return tarn__fail(err, TARN_ERR_CANCELLED, "stopped");
     return TARN_OK;
 }
@@ -334,7 +336,7 @@ tarn_status tarn_pack_adopt(void *output, unsigned part, tarn_dataset *from,
 {
     TARN__NEED(err, "output", output);
     TARN__NEED(err, "from", from);
-    tarn__output *o = output;
+    tarn__pack_output *o = output;
     if (o->kind != TARN_TARGET_FOLDER || part >= o->count)
         return tarn__fail(err, TARN_ERR_USAGE,
                           "%s: cannot add shards: there is no fold number %u", o->target,
@@ -344,7 +346,7 @@ tarn_status tarn_pack_adopt(void *output, unsigned part, tarn_dataset *from,
 
 /* --- Publishing --------------------------------------------------------------------- */
 
-static bool fold_exists(const tarn__output *o, const char *fold)
+static bool fold_exists(const tarn__pack_output *o, const char *fold)
 {
     tarn_folds there;
     bool found = false;
@@ -357,7 +359,7 @@ static bool fold_exists(const tarn__output *o, const char *fold)
 
 /* A fold without samples is not published. With overwrite the old fold would then stay
  * and look like a new one, so this is an error. */
-static tarn_status check_replaced(tarn__output *o, tarn_error *err)
+static tarn_status check_replaced(tarn__pack_output *o, tarn_error *err)
 {
     tarn_written w;
     for (size_t i = 0; o->writer.overwrite && i < o->count; i++) {
@@ -373,7 +375,7 @@ static tarn_status check_replaced(tarn__output *o, tarn_error *err)
     return TARN_OK;
 }
 
-tarn_status tarn__output_finish(tarn__output *o, tarn_error *err)
+tarn_status tarn__pack_output_finish(tarn__pack_output *o, tarn_error *err)
 {
     if (o->kind == TARN_TARGET_FOLDER) TARN_TRY(check_replaced(o, err));
     for (size_t i = 0; o->kind == TARN_TARGET_FOLDER && i < o->count; i++) {
@@ -387,7 +389,7 @@ tarn_status tarn__output_finish(tarn__output *o, tarn_error *err)
     return tarn_tar_writer_finish(w, &o->written[0], sizeof o->written[0], err);
 }
 
-void tarn__output_stop(tarn__output *o)
+void tarn__pack_output_stop(tarn__pack_output *o)
 {
     bool keep = o->options.keep_finished || o->writer.resume;
     uint64_t kept = 0;

@@ -8,7 +8,7 @@
 #include "base/buf.h"
 #include "base/hashes.h"
 
-typedef struct tarn__output {
+typedef struct tarn__pack_output {
     tarn_pack_options options;
     tarn_fold_writer_options writer; /* options.writer, or the defaults */
     tarn_tar_writer_options members; /* writer.writer, or the defaults */
@@ -28,51 +28,54 @@ typedef struct tarn__output {
     tarn_field *fields; /* of the current sample */
     size_t capacity;
     tarn__buf flat; /* the current key without slashes */
-} tarn__output;
+} tarn__pack_output;
 
 /* Sets names and checks the options, without touching the target. target may be NULL in a
  * dry run. */
-TARN_CHECKED tarn_status tarn__output_init(tarn__output *o, const char *target,
-                                           const tarn_pack_options *options,
-                                           tarn_error *err);
-void tarn__output_reset(tarn__output *o);
+TARN_CHECKED tarn_status tarn__pack_output_init(tarn__pack_output *o, const char *target,
+                                                const tarn_pack_options *options,
+                                                tarn_error *err);
+void tarn__pack_output_reset(tarn__pack_output *o);
 
-TARN_CHECKED tarn_status tarn__output_open(tarn__output *o, tarn_error *err);
+TARN_CHECKED tarn_status tarn__pack_output_open(tarn__pack_output *o, tarn_error *err);
 
 /* Writes a sample unchanged; a tarn_put. */
-TARN_CHECKED tarn_status tarn__output_write(void *output, unsigned part, const char *key,
-                                            const tarn_field *fields, size_t count,
-                                            tarn_error *err);
+TARN_CHECKED tarn_status tarn__pack_output_write(void *output, unsigned part,
+                                                 const char *key,
+                                                 const tarn_field *fields, size_t count,
+                                                 tarn_error *err);
 
 /* Whether a sample must be written: with resume, only if it does not exist yet. A
  * tarn__keep. */
-TARN_CHECKED tarn_status tarn__output_keep(void *output, const char *key, unsigned part,
-                                           bool *out_keep, tarn_error *err);
+TARN_CHECKED tarn_status tarn__pack_output_keep(void *output, const char *key,
+                                                unsigned part, bool *out_keep,
+                                                tarn_error *err);
 
 /* tarn_pack_put with two more arguments. where is the path in notices, or NULL. origin is
  * the number of the sample's source: a key may repeat within one origin. */
-TARN_CHECKED tarn_status tarn__output_put(tarn__output *o, unsigned part, const char *key,
-                                          const tarn_field *fields, size_t count,
-                                          const char *where, uint32_t origin,
-                                          tarn_error *err);
+TARN_CHECKED tarn_status tarn__pack_output_put(tarn__pack_output *o, unsigned part,
+                                               const char *key, const tarn_field *fields,
+                                               size_t count, const char *where,
+                                               uint32_t origin, tarn_error *err);
 
 /* In folds, slashes become "-". Borrowed until the next call. */
-TARN_CHECKED tarn_status tarn__output_key(tarn__output *o, const char *key,
-                                          const char **out, tarn_error *err);
+TARN_CHECKED tarn_status tarn__pack_output_key(tarn__pack_output *o, const char *key,
+                                               const char **out, tarn_error *err);
 
 /* The number of bytes of all fields so far. */
-uint64_t tarn__output_bytes(const tarn__output *o);
+uint64_t tarn__pack_output_bytes(const tarn__pack_output *o);
 
-/* Publishes the target. After a failure, only tarn__output_stop may be called. */
-TARN_CHECKED tarn_status tarn__output_finish(tarn__output *o, tarn_error *err);
-void tarn__output_stop(tarn__output *o);
+/* Publishes the target. After a failure, only tarn__pack_output_stop may be called. */
+TARN_CHECKED tarn_status tarn__pack_output_finish(tarn__pack_output *o, tarn_error *err);
+void tarn__pack_output_stop(tarn__pack_output *o);
 
 #define TARN__ANY_ORIGIN UINT32_MAX       /* no key may repeat */
 #define TARN__NO_ORIGIN  (UINT32_MAX - 1) /* keys are not checked */
 
 /* streams.c: packs archives. */
-TARN_CHECKED tarn_status tarn__pack_streams(tarn__output *o, const char *const *sources,
-                                            size_t count, tarn_error *err);
+TARN_CHECKED tarn_status tarn__pack_streams(tarn__pack_output *o,
+                                            const char *const *sources, size_t count,
+                                            tarn_error *err);
 bool tarn__is_archive(const char *path);
 
 #endif

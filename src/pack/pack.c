@@ -16,7 +16,7 @@
 typedef struct packing {
     const char *const *sources;
     size_t count;
-    tarn__output out;
+    tarn__pack_output out;
     tarn__collection *c; /* the files, if files are packed */
     tarn_pack_report report;
 } packing;
@@ -148,7 +148,8 @@ static int on_progress(void *context, uint64_t done, uint64_t total)
 {
     const packing *p = context;
     const tarn_pack_options *o = &p->out.options;
-    return o->progress(o->progress_context, done, total, tarn__output_bytes(&p->out));
+    return o->progress(o->progress_context, done, total,
+                       tarn__pack_output_bytes(&p->out));
 }
 
 /* Resuming needs the numbers of the classes. So if shards are kept after a failure, the
@@ -161,12 +162,12 @@ static tarn_status write_files(packing *p, tarn_error *err)
     w.threads = o->threads;
     w.progress = o->progress ? on_progress : NULL;
     w.progress_context = p;
-    TARN_TRY(tarn__output_open(&p->out, err));
+    TARN_TRY(tarn__pack_output_open(&p->out, err));
     if (early) TARN_TRY(with_classes(p, write_classes, err));
-    TARN_TRY(tarn__collection_filter(p->c, tarn__output_keep, &p->out, err));
-    TARN_TRY(tarn__collection_walk(p->c, &w, tarn__output_write, &p->out, err));
+    TARN_TRY(tarn__collection_filter(p->c, tarn__pack_output_keep, &p->out, err));
+    TARN_TRY(tarn__collection_walk(p->c, &w, tarn__pack_output_write, &p->out, err));
     if (!early) TARN_TRY(with_classes(p, write_classes, err));
-    return tarn__output_finish(&p->out, err);
+    return tarn__pack_output_finish(&p->out, err);
 }
 
 static tarn_status pack_files(packing *p, tarn_error *err)
@@ -194,7 +195,7 @@ static tarn_status finish_output(packing *p, tarn_error *err)
     uint64_t samples = p->out.samples;
     if (p->out.options.progress && on_progress(p, samples, samples))
         return tarn__fail(err, TARN_ERR_CANCELLED, "stopped");
-    return tarn__output_finish(&p->out, err);
+    return tarn__pack_output_finish(&p->out, err);
 }
 
 static tarn_status pack_streams(packing *p, tarn_error *err)
@@ -204,7 +205,7 @@ static tarn_status pack_streams(packing *p, tarn_error *err)
         return tarn__fail(err, TARN_ERR_USAGE,
                           "class_from_dir, shuffle and dry_run need files as sources, "
                           "not tar streams");
-    TARN_TRY(tarn__output_open(&p->out, err));
+    TARN_TRY(tarn__pack_output_open(&p->out, err));
     TARN_TRY(tarn__pack_streams(&p->out, p->sources, p->count, err));
     return finish_output(p, err);
 }
@@ -212,7 +213,7 @@ static tarn_status pack_streams(packing *p, tarn_error *err)
 static tarn_status pack_feed(packing *p, tarn_error *err)
 {
     const tarn_pack_options *o = &p->out.options;
-    TARN_TRY(tarn__output_open(&p->out, err));
+    TARN_TRY(tarn__pack_output_open(&p->out, err));
     TARN_TRY(o->feed(o->feed_context, &p->out, err));
     return finish_output(p, err);
 }
@@ -294,7 +295,7 @@ static tarn_status check_arguments(const packing *p, const char *target,
 
 static void fill_report(packing *p, tarn_pack_report *out, size_t size)
 {
-    const tarn__output *o = &p->out;
+    const tarn__pack_output *o = &p->out;
     tarn_pack_report *r = &p->report;
     r->skipped += o->skipped;
     r->kept = o->kept;
@@ -323,10 +324,10 @@ tarn_status tarn_pack(const char *const *sources, size_t count, const char *targ
     TARN__OPTIONS(tarn_pack_options, taken, TARN_PACK_OPTIONS_INIT, options, err);
     packing p = {.sources = sources, .count = count};
     tarn_status status = check_arguments(&p, target, &taken, err);
-    if (status == TARN_OK) status = tarn__output_init(&p.out, target, &taken, err);
+    if (status == TARN_OK) status = tarn__pack_output_init(&p.out, target, &taken, err);
     if (status == TARN_OK) status = pack_sources(&p, err);
-    if (status != TARN_OK) tarn__output_stop(&p.out);
+    if (status != TARN_OK) tarn__pack_output_stop(&p.out);
     if (out) fill_report(&p, out, size);
-    tarn__output_reset(&p.out);
+    tarn__pack_output_reset(&p.out);
     return status;
 }

@@ -14,7 +14,7 @@
 #include "pack/output.h"
 
 typedef struct streams {
-    tarn__output *o;
+    tarn__pack_output *o;
     tarn_samples_options options;
     tarn_samples *samples;
     const char **urls;
@@ -104,10 +104,10 @@ static tarn_status put_item(streams *s, const tarn_samples_item *it, uint64_t nu
         s->fields[s->n_fields] = (tarn_field){f->name, f->data, (size_t)f->size, NULL};
     }
     const char *flat;
-    TARN_TRY(tarn__output_key(s->o, key, &flat, err));
+    TARN_TRY(tarn__pack_output_key(s->o, key, &flat, err));
     unsigned part = tarn__part_of(flat, s->o->fractions, s->o->count - 1, p->seed);
-    return tarn__output_put(s->o, part, key, s->fields, it->count, it->url,
-                            check ? (uint32_t)it->shard : TARN__NO_ORIGIN, err);
+    return tarn__pack_output_put(s->o, part, key, s->fields, it->count, it->url,
+                                 check ? (uint32_t)it->shard : TARN__NO_ORIGIN, err);
 }
 
 /* --- Selected keys ------------------------------------------------------------------ */
@@ -171,8 +171,8 @@ static void count_skipped(const streams *s)
     s->o->skipped += r.unkeyed + r.dropped + r.duplicates + r.links + r.devices;
 }
 
-tarn_status tarn__pack_streams(tarn__output *o, const char *const *sources, size_t count,
-                               tarn_error *err)
+tarn_status tarn__pack_streams(tarn__pack_output *o, const char *const *sources,
+                               size_t count, tarn_error *err)
 {
     TARN__OPTIONS(tarn_samples_options, options, TARN_SAMPLES_OPTIONS_INIT,
                   o->options.stream, err);

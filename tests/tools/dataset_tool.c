@@ -293,7 +293,7 @@ static tarn_status do_at(void)
 }
 
 /* Position of a turn of a source. */
-static uint64_t position_in_mix(const tarn__source *source)
+static uint64_t position_in_mix(const tarn__storage *source)
 {
     uint64_t counts[MAX_SETS], total = 0;
     size_t n = tarn__mix_parts(source);

@@ -494,7 +494,7 @@ static void keys_with_one_hash_are_distinguished(void **state)
     tarn_field_sets sets;
     uint64_t twice = 0;
     OK(tarn_dataset_open(data_path("04a_crash_weakhash"), NULL, &d, &err));
-    tarn__source_fold(d->source)->place.hash = weak_hash;
+    tarn__storage_fold(d->source)->place.hash = weak_hash;
     assert_int_equal(tarn_dataset_count(d), 18);
     OK(keep_keys(d, wanted, 4, NULL, &some, &err));
     assert_int_equal(tarn_dataset_count(some), 4);
