@@ -248,7 +248,7 @@ TARN_CHECKED tarn_status tarn__records_settle(void *pack, uint64_t sample,
 
 /* Appends a text that identifies the records of an IAC file. */
 TARN_CHECKED tarn_status tarn__records_describe(void *pack, struct tarn__buf *out,
-                                             tarn_error *err);
+                                                tarn_error *err);
 
 /* The key of a row whose keys are row numbers: decimal digits, no leading zero. */
 TARN_CHECKED tarn_status tarn__row_key(uint64_t row, tarn_text *out, tarn_error *err);
