@@ -14,8 +14,8 @@ import tarn.gnz
 folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".")
 path = folder / "features.gnz"
 
-# Space for all rows is reserved first; threads fill it in any order. The file gets its name when
-# the block ends. If the block ends with an exception, there is no file.
+# Reserves space for all rows, which threads then fill in any order. The file appears under its name
+# at the end of the block. After an exception in the block, nothing is written.
 with tarn.gnz.create(path, overwrite=True, checksums=True, header_pages=2) as out:
     out.metadata["model"] = "v2"
     out.add("ids", np.arange(1000))

@@ -19,8 +19,8 @@
  * - The handler sets torn, then increments the counter, and then replaces the pages.
  *   tarn__map_is_torn loads the counter with acquire, so a thread that sees the
  *   increment also sees torn. A thread that reads the zeros of another thread's handler
- * sees both because the kernel makes the new pages visible after the handler's stores;
- * the C memory model does not cover this step.
+ *   sees both, because the kernel makes the new pages visible after the handler's
+ *   stores; the C memory model does not cover this step.
  * - In tarn__guard_is_on, is_on is relaxed and published by the release store to asked,
  *   which is loaded with acquire. watching is relaxed there: it changes once, from false
  *   to true, and a thread that reads false too long only makes more length checks. */

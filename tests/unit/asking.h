@@ -49,13 +49,15 @@ static inline tarn_status keep_mask(tarn_dataset *d, const bool *mask, tarn_data
     return tarn_dataset_filter(d, &c, out, why);
 }
 
-/* By names. */
+/* By names: keys, fields, or values of the column name. */
 static inline tarn_status keep_names(tarn_dataset *d, tarn_condition_kind kind,
-                                     const char *const *names, size_t count, bool *found,
-                                     tarn_dataset **out, tarn_error *why)
+                                     const char *name, const char *const *names,
+                                     size_t count, bool *found, tarn_dataset **out,
+                                     tarn_error *why)
 {
     tarn_condition c = TARN_CONDITION_INIT;
     c.kind = kind;
+    c.name = name;
     c.names = names;
     c.n_names = count;
     c.found = found;
@@ -66,13 +68,13 @@ static inline tarn_status keep_keys(tarn_dataset *d, const char *const *keys,
                                     size_t count, bool *found, tarn_dataset **out,
                                     tarn_error *why)
 {
-    return keep_names(d, TARN_CONDITION_KEYS, keys, count, found, out, why);
+    return keep_names(d, TARN_CONDITION_KEYS, NULL, keys, count, found, out, why);
 }
 
 static inline tarn_status keep_having(tarn_dataset *d, const char *const *fields,
                                       size_t count, tarn_dataset **out, tarn_error *why)
 {
-    return keep_names(d, TARN_CONDITION_HAVING, fields, count, NULL, out, why);
+    return keep_names(d, TARN_CONDITION_HAVING, NULL, fields, count, NULL, out, why);
 }
 
 /* By name and range. */
@@ -92,12 +94,7 @@ static inline tarn_status keep_column(tarn_dataset *d, const char *column,
                                       const char *const *values, size_t count,
                                       tarn_dataset **out, tarn_error *why)
 {
-    tarn_condition c = TARN_CONDITION_INIT;
-    c.kind = TARN_CONDITION_COLUMN;
-    c.name = column;
-    c.names = values;
-    c.n_names = count;
-    return tarn_dataset_filter(d, &c, out, why);
+    return keep_names(d, TARN_CONDITION_COLUMN, column, values, count, NULL, out, why);
 }
 
 #endif

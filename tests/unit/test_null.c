@@ -43,6 +43,28 @@ static void functions_of_codec_name_the_argument_that_is_null(void **state)
     REFUSES("out", tarn_decode(ANY, ANY, 1, NULL, NULL, &err));
 }
 
+static void a_filter_names_the_argument_that_is_null(void **state)
+{
+    (void)state;
+    tarn_condition c = TARN_CONDITION_INIT; /* MASK, without a mask */
+    REFUSES("dataset", tarn_dataset_filter(NULL, &c, ANY, &err));
+    REFUSES("condition", tarn_dataset_filter(ANY, NULL, ANY, &err));
+    REFUSES("out", tarn_dataset_filter(ANY, &c, NULL, &err));
+    REFUSES("condition->mask", tarn_dataset_filter(ANY, &c, ANY, &err));
+    c.n_names = 1;
+    for (int kind = TARN_CONDITION_KEYS; kind <= TARN_CONDITION_BETWEEN; kind++) {
+        bool has_names = kind == TARN_CONDITION_KEYS || kind == TARN_CONDITION_HAVING;
+        c.kind = (tarn_condition_kind)kind;
+        REFUSES(has_names ? "condition->names" : "condition->name",
+                tarn_dataset_filter(ANY, &c, ANY, &err));
+    }
+    c.kind = TARN_CONDITION_COLUMN;
+    c.name = "x";
+    REFUSES("condition->names", tarn_dataset_filter(ANY, &c, ANY, &err));
+    c.kind = (tarn_condition_kind)8;
+    assert_int_equal(tarn_dataset_filter(ANY, &c, ANY, &err), TARN_ERR_USAGE);
+}
+
 static void functions_of_dataset_name_the_argument_that_is_null(void **state)
 {
     (void)state;
@@ -84,23 +106,6 @@ static void functions_of_dataset_name_the_argument_that_is_null(void **state)
     REFUSES("dataset", tarn_dataset_select(NULL, ANY, 1, ANY, &err));
     REFUSES("samples", tarn_dataset_select(ANY, NULL, 1, ANY, &err));
     REFUSES("out", tarn_dataset_select(ANY, ANY, 1, NULL, &err));
-    tarn_condition c = TARN_CONDITION_INIT; /* MASK, without a mask */
-    REFUSES("dataset", tarn_dataset_filter(NULL, &c, ANY, &err));
-    REFUSES("condition", tarn_dataset_filter(ANY, NULL, ANY, &err));
-    REFUSES("out", tarn_dataset_filter(ANY, &c, NULL, &err));
-    REFUSES("condition->mask", tarn_dataset_filter(ANY, &c, ANY, &err));
-    c.n_names = 1;
-    for (int kind = TARN_CONDITION_KEYS; kind <= TARN_CONDITION_BETWEEN; kind++) {
-        bool has_names = kind == TARN_CONDITION_KEYS || kind == TARN_CONDITION_HAVING;
-        c.kind = (tarn_condition_kind)kind;
-        REFUSES(has_names ? "condition->names" : "condition->name",
-                tarn_dataset_filter(ANY, &c, ANY, &err));
-    }
-    c.kind = TARN_CONDITION_COLUMN;
-    c.name = "x";
-    REFUSES("condition->names", tarn_dataset_filter(ANY, &c, ANY, &err));
-    c.kind = (tarn_condition_kind)8;
-    assert_int_equal(tarn_dataset_filter(ANY, &c, ANY, &err), TARN_ERR_USAGE);
     REFUSES("dataset", tarn_dataset_order(NULL, NULL, ANY, &err));
     REFUSES("out", tarn_dataset_order(ANY, NULL, NULL, &err));
     REFUSES("dataset", tarn_dataset_split(NULL, 1, 1, TARN_UNEVEN_KEEP, ANY, &err));
@@ -454,6 +459,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(functions_of_array_name_the_argument_that_is_null),
         cmocka_unit_test(functions_of_codec_name_the_argument_that_is_null),
+        cmocka_unit_test(a_filter_names_the_argument_that_is_null),
         cmocka_unit_test(functions_of_dataset_name_the_argument_that_is_null),
         cmocka_unit_test(functions_of_folds_name_the_argument_that_is_null),
         cmocka_unit_test(functions_of_members_name_the_argument_that_is_null),
