@@ -53,7 +53,10 @@ typedef enum tarn__load_way {
     TARN__LOAD_VALUE  /* decoded; type and shape depend on the data */
 } tarn__load_way;
 
-enum { TARN__MAX_HINTS = 64 };
+enum {
+    TARN__MAX_HINTS = 64,
+    TARN__EARLY_BYTES = 4096 /* per sample, decoded */
+};
 
 typedef struct tarn__load_column {
     char *name;
@@ -81,12 +84,20 @@ typedef struct tarn__load_setup {
     size_t n_columns;
     size_t batch; /* samples in a batch */
     size_t chunk; /* samples decoded by one thread at a time */
-    bool decodes; /* at least one column is decoded */
+    bool decodes; /* a column is decoded in chunks, from the first window on */
     /* Data that is not in memory: the bytes of fields to be decoded are first read into
      * the window, many at a time. */
     bool staged;
     uint64_t seed;
 } tarn__load_setup;
+
+/* Whether the values of a column are so small that finding each of them would take longer
+ * than decoding it. They are read in one call for the whole window, and decoded by the
+ * thread that has just read them. */
+static inline bool tarn__is_early(const tarn__load_column *c, const tarn__shape *hint)
+{
+    return c->way == TARN__LOAD_VALUE && hint && hint->bytes <= TARN__EARLY_BYTES;
+}
 
 /* Checks that the options are within their limits. */
 TARN_CHECKED tarn_status tarn__setup_check(const tarn_loader_options *o, tarn_error *err);
@@ -153,11 +164,13 @@ typedef struct tarn__strip {
     unsigned char *data; /* the array, or concatenated bytes */
     size_t capacity;
     const tarn__shape *hint; /* or NULL; piece i may be at data + i * hint->bytes */
+    bool read;               /* its bytes are read for the whole window in one call */
+    bool early; /* decoded by the thread that fetches the window, not in chunks */
     tarn__piece *pieces;
     uint64_t *offsets;
     tarn_array *arrays;
     tarn_view *views;
-    size_t first_read; /* READ, or staged: index of its first piece in window.read */
+    size_t first_read; /* index of its first piece in window.read, or SIZE_MAX */
 } tarn__strip;
 
 /* A sample that could not be loaded. */
@@ -256,10 +269,11 @@ typedef struct tarn__worker {
     atomic_ullong read, decode, idle; /* nanoseconds */
 } tarn__worker;
 
-/* Fills in samples, keys, and the pieces of columns that are not decoded. Samples that
- * cannot be read are marked as faulty; an error is a failure of the whole window. */
+/* Fills in samples, keys, and the pieces of columns that are not decoded in chunks.
+ * *out_late is set if others remain. Samples that cannot be read are marked as faulty; an
+ * error is a failure of the whole window. */
 TARN_CHECKED tarn_status tarn__fetch(tarn__worker *worker, tarn__window *window,
-                                     tarn_error *err);
+                                     bool *out_late, tarn_error *err);
 
 /* Decodes the samples of a chunk. */
 TARN_CHECKED tarn_status tarn__decode_chunk(tarn__worker *worker, tarn__window *window,

@@ -351,10 +351,11 @@ static void run_fetch(tarn__worker *k, tarn__window *w)
     tarn__engine *e = k->engine;
     tarn_error why;
     uint64_t since = tarn__now();
-    tarn_status status = tarn__fetch(k, w, &why);
+    bool late = false;
+    tarn_status status = tarn__fetch(k, w, &late, &why);
     if (status != TARN_OK) window_failed(e, w, status, &why);
     add_time(&k->read, since);
-    if (status != TARN_OK || !e->setup->decodes || w->n_chunks == 0) {
+    if (status != TARN_OK || !late || w->n_chunks == 0) {
         finish_window(k, w);
         return;
     }

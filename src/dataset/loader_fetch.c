@@ -1,6 +1,7 @@
-/* The first stage of a window, done by one thread: its samples, their keys, and the bytes
- * of the columns that are not decoded (of all columns, if staged). One call reads the
- * whole window. If it fails, each sample is read separately to find the damaged ones. */
+/* The first stage of a window, done by one thread: its samples, their keys, the bytes of
+ * the columns that are not decoded (of all columns, if staged), and small values. One
+ * call reads the whole window. If it fails, each sample is read separately to find the
+ * damaged ones. The second stage decodes the other columns in chunks. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -80,12 +81,6 @@ static tarn_status add_keys(tarn__worker *k, tarn__window *w, tarn_error *err)
 
 /* --- Bytes ------------------------------------------------------------------------- */
 
-static bool is_read(const tarn__load_setup *s, const tarn__load_column *c)
-{
-    bool decoded = c->way == TARN__LOAD_VALUE || c->way == TARN__LOAD_STEPS;
-    return c->way == TARN__LOAD_READ || (decoded && s->staged);
-}
-
 static tarn_status field_of(tarn__worker *k, const tarn__window *w, size_t slot,
                             const tarn__load_column *c, uint32_t *out, tarn_error *err)
 {
@@ -104,7 +99,7 @@ static tarn_status list_wants(tarn__worker *k, tarn__window *w, size_t *out_coun
     const tarn__load_setup *s = k->engine->setup;
     size_t n = 0;
     for (size_t c = 0; c < s->n_columns; c++) {
-        if (!is_read(s, &s->columns[c])) continue;
+        if (!w->strips[c].read) continue;
         w->strips[c].first_read = n;
         for (size_t i = 0; i < w->count; i++, n++) {
             w->wants[n].sample = w->samples[i];
@@ -150,7 +145,7 @@ static tarn_status read_each(tarn__worker *k, tarn__window *w, tarn_error *err)
     uint32_t field = 0;
     for (size_t i = 0; i < w->count; i++)
         for (size_t c = 0; c < s->n_columns && !w->faulty[i]; c++) {
-            if (!is_read(s, &s->columns[c])) continue;
+            if (!w->strips[c].read) continue;
             tarn_status status = field_of(k, w, i, &s->columns[c], &field, &why);
             if (status == TARN_OK) status = read_one(k, w, i, c, field, &why);
             TARN_TRY(note_fault(k, w, i, field, status, &why, err));
@@ -181,7 +176,7 @@ static tarn_status announce_window(tarn__worker *k, tarn__window *w, tarn_error 
     const tarn__load_setup *s = k->engine->setup;
     size_t n = 0;
     for (size_t c = 0; c < s->n_columns; c++) {
-        if (is_read(s, &s->columns[c])) continue;
+        if (w->strips[c].read) continue;
         for (size_t i = 0; i < w->count; i++) {
             uint32_t field;
             TARN_TRY(field_of(k, w, i, &s->columns[c], &field, err));
@@ -215,21 +210,15 @@ static tarn_status view_column(tarn__worker *k, tarn__window *w, size_t column,
     return TARN_OK;
 }
 
-tarn_status tarn__fetch(tarn__worker *k, tarn__window *w, tarn_error *err)
-{
-    const tarn__load_setup *s = k->engine->setup;
-    TARN_TRY(tarn_order_fill(w->order, w->from, w->count, w->samples, err));
-    for (size_t c = 0; c < s->n_columns; c++)
-        TARN_TRY(tarn__strip_begin(s, c, &w->strips[c], w->count, err));
-    TARN_TRY(announce_window(k, w, err));
-    TARN_TRY(add_keys(k, w, err));
-    TARN_TRY(read_all(k, w, err));
-    for (size_t c = 0; c < s->n_columns; c++)
-        if (s->columns[c].way == TARN__LOAD_VIEW) TARN_TRY(view_column(k, w, c, err));
-    return TARN_OK;
-}
+/* --- Decoding ---------------------------------------------------------------------- */
 
-/* --- Decoding a chunk -------------------------------------------------------------- */
+/* Whether a column is decoded in chunks. */
+static bool is_late(const tarn__load_setup *s, const tarn__window *w, size_t column)
+{
+    tarn__load_way way = s->columns[column].way;
+    return (way == TARN__LOAD_STEPS || way == TARN__LOAD_VALUE) &&
+           !w->strips[column].early;
+}
 
 static tarn_status decode_field(tarn__worker *k, tarn__window *w, size_t slot,
                                 size_t column, tarn__slab *slab, uint32_t *out_field,
@@ -239,18 +228,50 @@ static tarn_status decode_field(tarn__worker *k, tarn__window *w, size_t slot,
     const tarn__strip *t = &w->strips[column];
     tarn_view view = TARN_VIEW_INIT;
     TARN_TRY(field_of(k, w, slot, &s->columns[column], out_field, err));
-    bool staged = is_read(s, &s->columns[column]);
-    if (staged)
+    if (t->read)
         view = (tarn_view){t->pieces[slot].data, (size_t)t->pieces[slot].size, NULL};
     else
         TARN_TRY(
             tarn_dataset_get(w->epoch->set, w->samples[slot], *out_field, &view, err));
-    if (!staged) *bytes += view.size;
+    if (!t->read) *bytes += view.size;
     tarn_status status = tarn__decode_piece(k, w, slot, column, *out_field, view.data,
                                             view.size, slab, err);
     tarn_view_release(&view);
-    if (status != TARN_OK || staged) return status;
+    if (status != TARN_OK || t->read) return status;
     return tarn__settle(w->epoch->set, w->samples[slot], err);
+}
+
+static tarn_status decode_early(tarn__worker *k, tarn__window *w, size_t column,
+                                tarn_error *err)
+{
+    tarn_error why;
+    for (size_t i = 0; i < w->count; i++) {
+        uint32_t field = 0;
+        if (w->faulty[i]) continue;
+        tarn_status status = decode_field(k, w, i, column, &w->slabs[w->n_slabs - 1],
+                                          &field, &w->bytes, &why);
+        TARN_TRY(note_fault(k, w, i, field, status, &why, err));
+    }
+    return TARN_OK;
+}
+
+tarn_status tarn__fetch(tarn__worker *k, tarn__window *w, bool *out_late, tarn_error *err)
+{
+    const tarn__load_setup *s = k->engine->setup;
+    TARN_TRY(tarn_order_fill(w->order, w->from, w->count, w->samples, err));
+    for (size_t c = 0; c < s->n_columns; c++)
+        TARN_TRY(tarn__strip_begin(s, c, &w->strips[c], w->count, err));
+    TARN_TRY(announce_window(k, w, err));
+    TARN_TRY(add_keys(k, w, err));
+    TARN_TRY(read_all(k, w, err));
+    *out_late = false;
+    for (size_t c = 0; c < s->n_columns; c++) {
+        tarn__load_way way = s->columns[c].way;
+        if (way == TARN__LOAD_VIEW) TARN_TRY(view_column(k, w, c, err));
+        if (w->strips[c].early) TARN_TRY(decode_early(k, w, c, err));
+        *out_late |= is_late(s, w, c);
+    }
+    return TARN_OK;
 }
 
 static tarn_status decode_sample(tarn__worker *k, tarn__window *w, size_t slot,
@@ -258,10 +279,9 @@ static tarn_status decode_sample(tarn__worker *k, tarn__window *w, size_t slot,
 {
     const tarn__load_setup *s = k->engine->setup;
     for (size_t c = 0; c < s->n_columns; c++) {
-        tarn__load_way way = s->columns[c].way;
         uint32_t field = 0;
         tarn_error why;
-        if (way != TARN__LOAD_STEPS && way != TARN__LOAD_VALUE) continue;
+        if (!is_late(s, w, c)) continue;
         tarn_status status = decode_field(k, w, slot, c, slab, &field, bytes, &why);
         if (status != TARN_OK) return note_fault(k, w, slot, field, status, &why, err);
     }

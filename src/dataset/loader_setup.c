@@ -136,7 +136,8 @@ static tarn_status set_column(tarn__load_setup *s, tarn__load_column *c,
                           "image steps for field %s, which is not decoded as an image",
                           c->name);
     TARN_TRY(set_way(c, f->image ? f->image : s->o.image, by_name, err));
-    s->decodes |= c->way == TARN__LOAD_VALUE || c->way == TARN__LOAD_STEPS;
+    bool decoded = c->way == TARN__LOAD_VALUE || c->way == TARN__LOAD_STEPS;
+    s->decodes |= decoded && !tarn__is_early(c, atomic_load(&c->hint));
     return TARN_OK;
 }
 

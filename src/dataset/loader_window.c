@@ -220,8 +220,12 @@ tarn_status tarn__strip_begin(const tarn__load_setup *s, size_t column, tarn__st
                               size_t count, tarn_error *err)
 {
     uint64_t size;
+    const tarn__load_column *c = &s->columns[column];
+    bool decoded = c->way == TARN__LOAD_VALUE || c->way == TARN__LOAD_STEPS;
     t->first_read = SIZE_MAX;
-    t->hint = atomic_load_explicit(&s->columns[column].hint, memory_order_acquire);
+    t->hint = atomic_load_explicit(&c->hint, memory_order_acquire);
+    t->early = tarn__is_early(c, t->hint);
+    t->read = c->way == TARN__LOAD_READ || t->early || (decoded && s->staged);
     if (!t->hint) return TARN_OK;
     if (!tarn__mul(t->hint->bytes, count, &size))
         return tarn__fail(err, TARN_ERR_LIMIT, "the batch is too large for memory");

@@ -2,6 +2,8 @@
  * then across numbers of threads; and samples that fail. */
 #include "loading.h"
 
+#include <unistd.h>
+
 static void check_ragged(const tarn_batch *b)
 {
     const tarn_column *c = column(b, "rag.npy");
@@ -467,6 +469,70 @@ static void notice(void *context, const tarn_error *what)
     ++*(size_t *)context;
 }
 
+/* Labels, some of them damaged, and arrays that are small for half of the samples. */
+static const char *growing_path(void)
+{
+    static char name[64];
+    static uint8_t bytes[8192];
+    snprintf(name, sizeof name, "%s/growing.tar", scratch());
+    if (access(name, F_OK) == 0) return name;
+    tarball t = {0};
+    for (unsigned i = 0; i < SAMPLES; i++) {
+        tarn_array a;
+        tarn_value v = value_bytes("?", 1);
+        if (i % 7) v = value_integer(i);
+        tarball_value(&t, i, "cls", &v);
+        memset(bytes, (int)i, sizeof bytes);
+        OK(tarn_array_init(&a, bytes, (tarn_dtype){'|', 'u', 1}, 1,
+                           (const uint64_t[]){i < SAMPLES / 2 ? 8 : sizeof bytes}, &err));
+        v = value_array(&a);
+        tarball_value(&t, i, "a.npy", &v);
+    }
+    tarball_end(&t);
+    save_tar(&t, name);
+    tarball_reset(&t);
+    return name;
+}
+
+static void check_growing(const tarn_batch *b, size_t slot)
+{
+    const tarn_column *a = column(b, "a.npy");
+    uint64_t i = b->samples[slot], size = i < SAMPLES / 2 ? 8 : 8192;
+    const unsigned char *data = a->kind == TARN_COLUMN_ARRAY
+                                    ? a->data + slot * size
+                                    : (const unsigned char *)a->arrays[slot].data;
+    if (a->kind == TARN_COLUMN_ARRAYS)
+        assert_int_equal(tarn_array_bytes(&a->arrays[slot]), size);
+    assert_int_equal(((const int64_t *)column(b, "cls")->data)[slot], i);
+    assert_int_equal(data[0], i);
+    assert_int_equal(data[size - 1], i);
+}
+
+static void values_may_grow_and_labels_be_damaged(void **state)
+{
+    (void)state;
+    tarn_dataset *d = open_path(growing_path());
+    tarn_loader_options o = loader_options();
+    o.on_error = TARN_ON_ERROR_SKIP;
+    for (o.threads = 0; o.threads <= 3; o.threads += 3) {
+        tarn_loader *l;
+        tarn_batch *b;
+        size_t count = 0;
+        OK(tarn_loader_open(d, &o, &l, &err));
+        for (int epoch = 0; epoch < 2; epoch++)
+            while (tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err) == TARN_OK) {
+                for (size_t i = 0; i < b->count; i++)
+                    check_growing(b, i);
+                count += b->count;
+                tarn_batch_release(b);
+            }
+        assert_int_equal(count, 2 * (SAMPLES - (SAMPLES + 6) / 7));
+        assert_non_null(strstr(tarn_loader_skipped(l, 1)->error.message, "field cls"));
+        tarn_loader_close(l);
+    }
+    tarn_dataset_close(d);
+}
+
 static void a_limit_is_a_limit(void **state)
 {
     (void)state;
@@ -517,6 +583,7 @@ int main(void)
         cmocka_unit_test(views_have_holes_too),
         cmocka_unit_test(a_replaced_sample_has_memory_of_its_own),
         cmocka_unit_test(a_batch_without_a_usable_sample_is_an_error),
+        cmocka_unit_test(values_may_grow_and_labels_be_damaged),
         cmocka_unit_test(a_limit_is_a_limit),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
