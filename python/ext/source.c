@@ -2,6 +2,7 @@
  * makes file objects. */
 #include "writing.h"
 
+#include <string.h>
 #include <unistd.h>
 
 typedef struct source {
@@ -275,8 +276,26 @@ static PyObject *expand_urls(PyObject *module, PyObject *text)
     return list;
 }
 
+PyDoc_STRVAR(shown_doc, "shown(text, is_url)\n--\n\nReturns bytes without what the URLs "
+                        "in them keep secret; see tarn.errors.shown.");
+
+static PyObject *shown(PyObject *module, PyObject *args)
+{
+    const char *text;
+    int is_url;
+    if (!PyArg_ParseTuple(args, "yp:shown", &text, &is_url)) return NULL;
+    size_t size = 2 * strlen(text) + 16;
+    char *out = PyMem_Malloc(size);
+    if (!out) return PyErr_NoMemory();
+    tarn_hide_secrets(out, size, text, is_url);
+    PyObject *made = PyBytes_FromString(out);
+    PyMem_Free(out);
+    return made;
+}
+
 static PyMethodDef functions[] = {
     {"expand_urls", expand_urls, METH_O, expand_doc},
+    {"shown", shown, METH_VARARGS, shown_doc},
     {NULL, NULL, 0, NULL},
 };
 
