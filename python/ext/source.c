@@ -26,16 +26,17 @@ static PyObject *source_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
 {
     static const char *const words[] = {
         "url",     "filter",        "allow_pipe",      "max_expansion",
-        "retries", "stall_seconds", "connect_seconds", NULL};
+        "retries", "stall_seconds", "connect_seconds", "min_speed",
+        NULL};
     tarn_source_options o = TARN_SOURCE_OPTIONS_INIT;
     PyObject *url = NULL;
     unsigned long long expansion = o.max_expansion;
     int filter = TARN_FILTER_AUTO, allow = 0;
     tarnpy_state *state = tarnpy_type_state(type);
-    if (!state || !PyArg_ParseTupleAndKeywords(args, kwargs, "O&|$ipKIII:Source",
-                                               TARNPY_WORDS(words), tarnpy_path, &url,
-                                               &filter, &allow, &expansion, &o.retries,
-                                               &o.stall_seconds, &o.connect_seconds))
+    if (!state || !PyArg_ParseTupleAndKeywords(
+                      args, kwargs, "O&|$ipKIIII:Source", TARNPY_WORDS(words),
+                      tarnpy_path, &url, &filter, &allow, &expansion, &o.retries,
+                      &o.stall_seconds, &o.connect_seconds, &o.min_speed))
         return NULL;
     o.filter = (tarn_filter)filter;
     o.allow_pipe = allow;
