@@ -139,6 +139,8 @@ void tarn__http_head_line(tarn__http_head *head, const char *line, size_t len)
         keep_value(head->modified, sizeof head->modified, value, n);
     else if (header_is(line, len, "x-amz-bucket-region", &value, &n))
         keep_value(head->region, sizeof head->region, value, n);
+    else if (header_is(line, len, TARN__S3_MARK, &value, &n))
+        keep_value(head->mark, sizeof head->mark, value, n);
 }
 
 static size_t on_header(char *line, size_t one, size_t len, void *context)

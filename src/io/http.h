@@ -22,10 +22,14 @@ typedef struct tarn__http_head {
     char etag[256];
     char modified[64];
     char region[64]; /* the region of the bucket, as reported by S3 */
+    char mark[64];   /* TARN__S3_MARK of the object */
 } tarn__http_head;
 
 /* Parses one header line; a status line resets everything, as after a redirect. */
 void tarn__http_head_line(tarn__http_head *head, const char *line, size_t len);
+
+/* The name of a value that S3 keeps with an object, by which a writer knows its own. */
+#define TARN__S3_MARK "x-amz-meta-tarn-write"
 
 typedef struct tarn__http_request {
     const char *method;
@@ -34,6 +38,7 @@ typedef struct tarn__http_request {
     const void *body;           /* PUT and POST */
     uint64_t body_size;         /* UINT64_MAX: known only at the end */
     const char *digest;         /* SHA-256 of the body in hex, for signed requests */
+    const char *mark;           /* TARN__S3_MARK of the object to be; or NULL */
 } tarn__http_request;
 
 typedef struct tarn__http tarn__http;
