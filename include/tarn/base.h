@@ -209,10 +209,11 @@ typedef void (*tarn_notice)(void *context, const tarn_error *what);
 #define TARN_MAX_FIELDS      65536u               /* field ids, too */
 #define TARN_MAX_ROWS        UINT64_C(0xffffffff) /* members in one fold */
 #define TARN_MAX_MEMBER_SIZE (UINT64_C(1) << 60)
-#define TARN_MAX_NAME        65536u     /* bytes in a member's name */
-#define TARN_MAX_EXTENDED    (1u << 20) /* bytes in one pax or GNU header */
-#define TARN_MAX_SHARD_MAPS  4096u      /* maps that one fold keeps open */
-#define TARN_MAX_SHARD_FILES 256u       /* descriptors that one fold keeps open */
+#define TARN_MAX_NAME        65536u      /* bytes in a member's name */
+#define TARN_MAX_END_ZEROS   (64u << 20) /* bytes of zeros at the end of a stream */
+#define TARN_MAX_EXTENDED    (1u << 20)  /* bytes in one pax or GNU header */
+#define TARN_MAX_SHARD_MAPS  4096u       /* maps that one fold keeps open */
+#define TARN_MAX_SHARD_FILES 256u        /* descriptors that one fold keeps open */
 #define TARN_MAX_JSON_BYTES  (256u << 20)
 #define TARN_MAX_JSON_DEPTH  512u        /* nested objects and lists */
 #define TARN_MAX_JSON_VALUES (16u << 20) /* in one text, including keys */
