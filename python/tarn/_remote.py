@@ -16,7 +16,7 @@ from .errors import FormatError, TruncatedError, UsageError, shown
 
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.I)
 _COMPRESSED = (".gz", ".zst", ".xz", ".bz2")
-_MAGIC = {".gnz": b"GNZ1", ".iac": b"IATROC\0"}  # of the files that are no archives
+_MAGIC = {".gnz": b"GNZ1", ".iac": b"IATROC\0"}  # of files that are not archives
 _CHUNK = 1 << 20
 
 

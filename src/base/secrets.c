@@ -30,7 +30,7 @@ static size_t command_shown(const char *command)
 
 /* One URL within a text. */
 typedef struct url {
-    const char *host; /* behind the scheme's slashes; NULL: there is no URL */
+    const char *host; /* after the scheme's slashes; NULL: there is no URL */
     const char *end;
     bool http; /* what follows a ? is never part of a name */
 } url;

@@ -807,7 +807,7 @@ def test_a_page_instead_of_an_archive_is_not_kept(served, tmp_path, name, body):
         with pytest.raises(tarn.FormatError, match="it was not kept"):
             cache.get_file(f"{url}/{name}")
         assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
-        write_tar(folder / "x.tar", [("k.bin", bytes(3 << 20))])  # longer than what is looked at
+        write_tar(folder / "x.tar", [("k.bin", bytes(3 << 20))])  # longer than the bytes that are checked
         (folder / "x.tar.gz").write_bytes(gzip.compress((folder / "x.tar").read_bytes()))
         assert tarn.open(f"{url}/{name}", cache=tmp_path / "cache").keys() == ["k"]
         assert os.path.exists(cache.get_file(f"{url}/{name}"))
