@@ -81,21 +81,28 @@ static url next_url(const char *text, bool is_url)
 
 /* Whether something other than a host and a port is between a scheme and the next slash:
  * a password with a slash in it, or an open brace. */
-static bool is_odd(const char *host, const char *end)
+static bool is_odd(const char *user, const char *host, const char *end)
 {
-    const char *open = memchr(host, '{', (size_t)(end - host));
+    const char *open = memchr(user, '{', (size_t)(end - user));
     if (open && !memchr(open, '}', (size_t)(end - open))) return true;
     const char *port = *host == '[' ? NULL : memchr(host, ':', (size_t)(end - host));
     return port && port + 1 + strspn(port + 1, "0123456789{},.") < end;
+}
+
+/* What follows the last @ before end. */
+static const char *after_at(const char *from, const char *end)
+{
+    const char *at = memrchr(from, '@', (size_t)(end - from));
+    return at ? at + 1 : from;
 }
 
 /* What follows the user and the password. */
 static const char *skip_user(const url *u)
 {
     const char *end = u->host + strcspn(u->host, "/?#");
-    if (end > u->end || is_odd(u->host, end)) end = u->end;
-    const char *at = memrchr(u->host, '@', (size_t)(end - u->host));
-    return at ? at + 1 : u->host;
+    if (end > u->end) end = u->end;
+    const char *host = after_at(u->host, end);
+    return is_odd(u->host, host, end) ? after_at(host, u->end) : host;
 }
 
 static const char *find_query(const url *u, const char *from)
