@@ -236,7 +236,7 @@ static void show_head(const bench *b)
 {
     tarn_dataset_info info;
     tarn_dataset_info_get(b->set, &info, sizeof info);
-    printf("%s: %s in %s, batches of %u, fields", b->path,
+    printf("%s: %s in %s, batches of %u, fields", cli_shown(b->path),
            cli_count(info.samples, "sample"), cli_count(info.shards, "file"), b->batch);
     for (uint32_t i = 0; i < info.fields; i++) {
         char shown[200];
@@ -381,7 +381,7 @@ static int run(const cli_args *args)
     tarn_status status = open_set(&b, false, &err);
     if (status == TARN_OK) status = choose_fields(&b, &err);
     if (status == TARN_OK && tarn_dataset_count(b.set) == 0) {
-        fprintf(stderr, "tarn bench: %s has no samples\n", b.path);
+        cli_tell("tarn bench: %s has no samples\n", b.path);
         tarn_dataset_close(b.set);
         return CLI_DATA;
     }

@@ -85,6 +85,11 @@ bool cli_list_get(const char *value, cli_list *out);
 void cli_list_free(cli_list *list);
 
 /* report.c: errors and warnings on standard error. */
+/* Prints a text without what the URLs in it keep secret. */
+void cli_tell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* A path or URL as it may be printed; NULL for NULL. Up to 8 results can be used at
+ * once. */
+const char *cli_shown(const char *path);
 /* Prints a message and exits. The next run removes what this one was writing. */
 _Noreturn void cli_no_memory(void);
 

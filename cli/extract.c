@@ -1,4 +1,6 @@
 /* tarn extract: writes members as files. */
+#include <string.h>
+
 #include "cli.h"
 
 static void print_count(const cli_args *args, uint64_t files, const char *folder)
@@ -45,6 +47,9 @@ int cli_extract_to(const cli_args *args, const char *folder)
     cli_progress progress;
     tarn_extract_options o = TARN_EXTRACT_OPTIONS_INIT;
     uint64_t files;
+    if (strstr(folder, "://"))
+        return cli_usage(args->command, "%s: files go into a local folder, not to a URL",
+                         folder);
     if (args->n_words > 1 || cli_is_stream(args->words[0]))
         return extract_streams(args, folder);
     int status = cli_open(args, args->words[0], &fold);

@@ -92,7 +92,7 @@ static int info_json(tarn_gnz *gnz, const char *path, const tarn_gnz_info *info,
                      uint64_t bytes, cli_json *j)
 {
     cli_json_open(j, NULL, '{');
-    cli_json_text(j, "file", path);
+    cli_json_text(j, "file", cli_shown(path));
     cli_json_number(j, "size", info->file_size);
     cli_json_number(j, "header", info->header_size);
     cli_json_number(j, "header_space", info->header_space);
@@ -123,7 +123,7 @@ static int info_text(tarn_gnz *gnz, const char *path, const tarn_gnz_info *info,
 {
     char metadata[512];
     tarn_gnz_array array;
-    printf("%s: %s, %s of values in a file of %llu\n", path,
+    printf("%s: %s, %s of values in a file of %llu\n", cli_shown(path),
            cli_count(info->arrays, "array"), cli_count(bytes, "byte"),
            (unsigned long long)info->file_size);
     printf("  header    %s, with room for %llu\n", cli_count(info->header_size, "byte"),
@@ -375,9 +375,9 @@ static int check_first(const char *path)
     if (tarn_gnz_verify(path, NULL, &report, sizeof report, &err) != TARN_OK)
         return cli_fail(&err);
     if (report.problems == 0 && report.checksummed == report.arrays) return CLI_OK;
-    fprintf(stderr, "tarn: %s: %s\n", path,
-            report.problems ? "failed its check; run tarn verify for details"
-                            : "some arrays have no checksum");
+    cli_tell("tarn: %s: %s\n", path,
+             report.problems ? "failed its check; run tarn verify for details"
+                             : "some arrays have no checksum");
     return CLI_DATA;
 }
 

@@ -55,7 +55,7 @@ static int info_json(const char *path, const tarn_iac *pack, const tarn_iac_info
     cli_json j = {.out = stdout};
     cli_json_open(&j, NULL, '[');
     cli_json_open(&j, NULL, '{');
-    cli_json_text(&j, "pack", path);
+    cli_json_text(&j, "pack", cli_shown(path));
     cli_json_number(&j, "version", info->version);
     cli_json_number(&j, "records", info->records);
     cli_json_number(&j, "slides", info->slides);
@@ -214,7 +214,7 @@ static bool choose_columns(const cli_args *args, listing *l)
             i++;
         good = i < all;
         if (good) l->columns[l->count++] = i;
-        if (!good) fprintf(stderr, "tarn: the index has no column %s\n", list.items[k]);
+        if (!good) cli_tell("tarn: the index has no column %s\n", list.items[k]);
     }
     for (size_t i = 0; !asked && get_column(l->pack, TARN_IAC_INDEX, i, &c); i++)
         if (strcmp(c.name, "offset") != 0 && strcmp(c.name, "length") != 0 &&
@@ -299,8 +299,8 @@ static tarn_status find_row(tarn_iac *pack, const char *key, uint64_t *out,
     tarn_status status = tarn_iac_find(pack, column, equals + 1, len, 0, out, err);
     if (status == TARN_OK &&
         tarn_iac_find(pack, column, equals + 1, len, *out + 1, &other, NULL) == TARN_OK)
-        fprintf(stderr, "tarn: several records have %s; using the first, row %llu\n", key,
-                (unsigned long long)*out);
+        cli_tell("tarn: several records have %s; using the first, row %llu\n", key,
+                 (unsigned long long)*out);
     free(column);
     return status;
 }
@@ -413,12 +413,12 @@ void cli_iac_print_summary(const cli_args *args, uint64_t records, const char *p
     cli_json j = {.out = stdout};
     if (cli_has(args, "quiet")) return;
     if (!cli_has(args, "json")) {
-        printf("%s -> %s\n", cli_count(records, "record"), path);
+        printf("%s -> %s\n", cli_count(records, "record"), cli_shown(path));
         return;
     }
     cli_json_open(&j, NULL, '[');
     cli_json_open(&j, NULL, '{');
-    cli_json_text(&j, "output", path);
+    cli_json_text(&j, "output", cli_shown(path));
     cli_json_number(&j, "records", records);
     cli_json_close(&j, '}');
     cli_json_close(&j, ']');
@@ -470,6 +470,6 @@ int cli_iac_convert(const cli_args *args, const char *from, const char *to)
     o.encoded = !cli_has(args, "codec");
     o.upgrade = cli_has(args, "upgrade");
     if (tarn_iac_rewrite(from, to, &o, &err) != TARN_OK) return cli_fail(&err);
-    if (!cli_has(args, "quiet")) printf("%s -> %s\n", from, to);
+    if (!cli_has(args, "quiet")) printf("%s -> %s\n", cli_shown(from), cli_shown(to));
     return CLI_OK;
 }

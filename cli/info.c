@@ -307,7 +307,7 @@ static tally *find_field(counted *c, const char *name)
 
 static void show_stream(const char *name, const counted *c, const tarn_samples_report *r)
 {
-    printf("%s: %s, %s, %s in %s, read as a stream\n", name,
+    printf("%s: %s, %s, %s in %s, read as a stream\n", cli_shown(name),
            cli_count(r->samples, "sample"), cli_count(r->members, "member"),
            cli_count(c->all.bytes, "byte"), cli_count(r->shards, "archive"));
     if (r->unkeyed || r->metadata || r->links)
@@ -326,7 +326,7 @@ static void show_stream_json(cli_json *j, const char *name, const counted *c,
                              const tarn_samples_report *r)
 {
     cli_json_open(j, NULL, '{');
-    cli_json_text(j, "stream", name);
+    cli_json_text(j, "stream", cli_shown(name));
     cli_json_number(j, "archives", r->shards);
     cli_json_number(j, "samples", r->samples);
     cli_json_number(j, "members", r->members);

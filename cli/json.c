@@ -85,7 +85,7 @@ void cli_json_bool(cli_json *j, const char *key, bool value)
 void cli_json_problem(cli_json *j, const tarn_error *what)
 {
     cli_json_open(j, NULL, '{');
-    cli_json_text(j, "path", what->path);
+    cli_json_text(j, "path", cli_shown(what->path));
     if (what->offset != TARN_NO_OFFSET) cli_json_number(j, "offset", what->offset);
     cli_json_text(j, "kind", tarn_status_name(what->code));
     cli_json_text(j, "message", what->message);

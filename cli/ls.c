@@ -169,13 +169,14 @@ static void list_item(listing *l, const tarn_samples_item *item)
 {
     shown members[PIECE];
     size_t n;
+    const char *shard = cli_base_name(cli_shown(item->url));
     l->key.data = (char *)(uintptr_t)item->key;
     l->key.size = item->key_len;
     for (size_t from = 0; from < item->count; from += n) {
         n = item->count - from < PIECE ? item->count - from : PIECE;
         for (size_t k = 0; k < n; k++) {
             const tarn_samples_field *f = &item->fields[from + k];
-            members[k] = (shown){f->name, cli_base_name(item->url), f->offset, f->size};
+            members[k] = (shown){f->name, shard, f->offset, f->size};
         }
         print_sample(l, members, n);
         if (l->names || l->null) break;

@@ -77,17 +77,22 @@ static void show_amount(double amount, const char *unit)
     printf("%.*f %s%s", i ? 1 : 0, amount, prefixes[i], i ? unit : unit + (*unit == ' '));
 }
 
+static const char *shown_target(const cli_out *out, const tarn_pack_report *r)
+{
+    char target[4096];
+    snprintf(target, sizeof target, "%.*s", (int)r->folder_len, out->target);
+    return cli_shown(target);
+}
+
 static void show_json(const cli_out *out, const tarn_pack_report *r, double seconds)
 {
     cli_json j = {.out = stdout};
-    char folder[4096];
-    snprintf(folder, sizeof folder, "%.*s", (int)r->folder_len, out->target);
     cli_json_open(&j, NULL, '[');
     for (size_t i = 0; i < r->n_folds; i++) {
         const tarn_pack_fold *w = &r->folds[i];
         cli_json_open(&j, NULL, '{');
         if (r->folds[i].fold) cli_json_text(&j, "fold", r->folds[i].fold);
-        cli_json_text(&j, "output", folder);
+        cli_json_text(&j, "output", shown_target(out, r));
         cli_json_number(&j, "samples", w->samples);
         cli_json_number(&j, "members", w->members);
         cli_json_number(&j, "payload", w->payload);
@@ -113,9 +118,9 @@ static void print_summary(const cli_out *out, const tarn_pack_report *r, double 
         samples += w->samples;
         payload += w->payload;
         if (r->folds[i].fold) printf("%s: ", r->folds[i].fold);
-        printf("%s, %s, %s in %s -> %.*s\n", cli_count(w->samples, "sample"),
+        printf("%s, %s, %s in %s -> %s\n", cli_count(w->samples, "sample"),
                cli_count(w->members, "member"), cli_count(w->payload, "byte"),
-               cli_count(w->shards, "shard"), (int)r->folder_len, out->target);
+               cli_count(w->shards, "shard"), shown_target(out, r));
     }
     if (seconds < 1e-6) seconds = 1e-6;
     printf("%.2f s: ", seconds);
@@ -137,11 +142,11 @@ static int show_failure(const cli_out *out, const tarn_pack_report *r,
         samples += r->folds[i].samples;
     if (err->code == TARN_ERR_EXISTS && samples && out->hint &&
         !cli_has(out->args, "append"))
-        fprintf(stderr, "tarn: %s\n", out->hint);
+        cli_tell("tarn: %s\n", out->hint);
     if (r->kept)
-        fprintf(stderr,
-                "tarn: kept %s; continue with --resume, or start over with --overwrite\n",
-                cli_count(r->kept, "finished shard"));
+        cli_tell(
+            "tarn: kept %s; continue with --resume, or start over with --overwrite\n",
+            cli_count(r->kept, "finished shard"));
     return status;
 }
 
@@ -161,8 +166,7 @@ int cli_out_run(cli_out *out, const char *const *sources, size_t count)
         tarn_pack(sources, count, out->target, &out->options, r, sizeof *r, &err);
     cli_progress_end(&out->progress);
     if (out->n_notices > MAX_NOTICES)
-        fprintf(stderr, "tarn: warning: %llu files skipped\n",
-                (unsigned long long)r->skipped);
+        cli_tell("tarn: warning: %llu files skipped\n", (unsigned long long)r->skipped);
     if (status != TARN_OK) return show_failure(out, r, &err);
     if (!out->options.dry_run) print_summary(out, r, now() - began);
     return CLI_OK;

@@ -7,15 +7,54 @@
 
 #include "target.h"
 
+/* A copy of a text without secrets. */
+static char *hide(const char *text, bool is_url)
+{
+    size_t size = 2 * strlen(text) + 16;
+    char *out = malloc(size);
+    if (!out) cli_no_memory();
+    return tarn_hide_secrets(out, size, text, is_url);
+}
+
+static char *hidden_text(const char *fmt, va_list args)
+{
+    char *text;
+    if (vasprintf(&text, fmt, args) < 0) cli_no_memory();
+    char *out = hide(text, false);
+    free(text);
+    return out;
+}
+
+void cli_tell(const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    char *text = hidden_text(fmt, args);
+    va_end(args);
+    fputs(text, stderr);
+    free(text);
+}
+
+const char *cli_shown(const char *path)
+{
+    static char *texts[8];
+    static unsigned next;
+    if (!path) return NULL;
+    char **text = &texts[next++ % 8];
+    free(*text);
+    return *text = hide(path, true);
+}
+
 int cli_usage(const cli_command *command, const char *fmt, ...)
 {
     va_list args;
-    fprintf(stderr, "tarn%s%s: ", command ? " " : "", command ? command->name : "");
+    const char *space = command ? " " : "", *name = command ? command->name : "";
     va_start(args, fmt);
-    vfprintf(stderr, fmt, args);
+    char *text = hidden_text(fmt, args);
     va_end(args);
-    fprintf(stderr, "\nTry: tarn%s%s --help\n", command ? " " : "",
-            command ? command->name : "");
+    fprintf(stderr, "tarn%s%s: %s\nTry: tarn%s%s --help\n", space, name, text, space,
+            name);
+    free(text);
     return CLI_USAGE;
 }
 
@@ -31,7 +70,7 @@ int cli_fail(const tarn_error *err)
     /* The library blocks SIGPIPE. A command ends by the signal, silently, unless the
      * signal was ignored when it started. */
     if (is_broken_pipe(err)) raise(SIGPIPE);
-    fprintf(stderr, "tarn: %s\n", tarn_error_text(err, text, sizeof text));
+    cli_tell("tarn: %s\n", tarn_error_text(err, text, sizeof text));
     if (err->code == TARN_ERR_CANCELLED) return 130;
     return err->code == TARN_ERR_USAGE ? CLI_USAGE : CLI_DATA;
 }
@@ -40,7 +79,7 @@ void cli_warn(void *context, const tarn_error *what)
 {
     char text[TARN_ERROR_PATH_MAX + TARN_ERROR_MESSAGE_MAX + 64];
     (void)context;
-    fprintf(stderr, "tarn: warning: %s\n", tarn_error_text(what, text, sizeof text));
+    cli_tell("tarn: warning: %s\n", tarn_error_text(what, text, sizeof text));
 }
 
 const char *cli_count(uint64_t n, const char *what)

@@ -397,12 +397,12 @@ static void print_summary(const state *s)
     cli_json j = {.out = stdout};
     if (!cli_has(s->args, "json")) {
         printf("%s in %s -> %s\n", cli_count(s->count, "row"),
-               cli_count(s->sized, "array"), s->path);
+               cli_count(s->sized, "array"), cli_shown(s->path));
         return;
     }
     cli_json_open(&j, NULL, '[');
     cli_json_open(&j, NULL, '{');
-    cli_json_text(&j, "output", s->path);
+    cli_json_text(&j, "output", cli_shown(s->path));
     cli_json_number(&j, "samples", s->count);
     cli_json_number(&j, "arrays", s->sized);
     cli_json_close(&j, '}');

@@ -126,6 +126,14 @@ TARN_API char *tarn_error_text(const tarn_error *err, char *buf, size_t size);
  * bytes, with "..." at its end, and always NUL-terminated. Returns out. */
 TARN_API char *tarn_printable(char *out, size_t size, const char *name, size_t len);
 
+/* Writes a text into out without what the URLs in it keep secret: users and passwords are
+ * left out, a query becomes "?..." and, with is_url, the arguments of pipe:COMMAND become
+ * "...". is_url says that the text is one URL, path or list of them; in other text a URL
+ * ends at a space. Local paths stay as they are. The text is cut to fit into size bytes
+ * and always NUL-terminated; 2 * strlen(text) + 16 bytes are enough. Returns out. The
+ * library does this with every path and message of a tarn_error. */
+TARN_API char *tarn_hide_secrets(char *out, size_t size, const char *text, bool is_url);
+
 /* Returns the status of expr from the calling function unless it is TARN_OK. */
 #define TARN_TRY(expr)                                                                   \
     do {                                                                                 \
@@ -201,10 +209,11 @@ typedef void (*tarn_notice)(void *context, const tarn_error *what);
 #define TARN_MAX_FIELDS      65536u               /* field ids, too */
 #define TARN_MAX_ROWS        UINT64_C(0xffffffff) /* members in one fold */
 #define TARN_MAX_MEMBER_SIZE (UINT64_C(1) << 60)
-#define TARN_MAX_NAME        65536u     /* bytes in a member's name */
-#define TARN_MAX_EXTENDED    (1u << 20) /* bytes in one pax or GNU header */
-#define TARN_MAX_SHARD_MAPS  4096u      /* maps that one fold keeps open */
-#define TARN_MAX_SHARD_FILES 256u       /* descriptors that one fold keeps open */
+#define TARN_MAX_NAME        65536u      /* bytes in a member's name */
+#define TARN_MAX_END_ZEROS   (64u << 20) /* bytes of zeros at the end of a stream */
+#define TARN_MAX_EXTENDED    (1u << 20)  /* bytes in one pax or GNU header */
+#define TARN_MAX_SHARD_MAPS  4096u       /* maps that one fold keeps open */
+#define TARN_MAX_SHARD_FILES 256u        /* descriptors that one fold keeps open */
 #define TARN_MAX_JSON_BYTES  (256u << 20)
 #define TARN_MAX_JSON_DEPTH  512u        /* nested objects and lists */
 #define TARN_MAX_JSON_VALUES (16u << 20) /* in one text, including keys */

@@ -72,13 +72,16 @@ typedef struct tarn_source_options {
      * the output of xz -9 and zstd --ultra -22. */
     uint64_t max_memory;
     const tarn_source_calls *calls; /* copied by open; NULL: read from the URL */
+    /* Fewest bytes per second that a server may send, on average over stall_seconds of
+     * waiting for it; 0: no limit. */
+    unsigned min_speed;
 } tarn_source_options;
 
 #define TARN_SOURCE_OPTIONS_INIT                                                         \
     {                                                                                    \
         .size = sizeof(tarn_source_options), .max_expansion = 1000,                      \
         .max_size = UINT64_MAX, .connect_seconds = 30, .stall_seconds = 60,              \
-        .retries = 5, .max_memory = UINT64_C(128) << 20                                  \
+        .retries = 5, .max_memory = UINT64_C(128) << 20, .min_speed = 1000               \
     }
 TARN_API void tarn_source_options_init(tarn_source_options *options, size_t size);
 

@@ -2,6 +2,7 @@
  * makes file objects. */
 #include "writing.h"
 
+#include <string.h>
 #include <unistd.h>
 
 typedef struct source {
@@ -25,16 +26,17 @@ static PyObject *source_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
 {
     static const char *const words[] = {
         "url",     "filter",        "allow_pipe",      "max_expansion",
-        "retries", "stall_seconds", "connect_seconds", NULL};
+        "retries", "stall_seconds", "connect_seconds", "min_speed",
+        NULL};
     tarn_source_options o = TARN_SOURCE_OPTIONS_INIT;
     PyObject *url = NULL;
     unsigned long long expansion = o.max_expansion;
     int filter = TARN_FILTER_AUTO, allow = 0;
     tarnpy_state *state = tarnpy_type_state(type);
-    if (!state || !PyArg_ParseTupleAndKeywords(args, kwargs, "O&|$ipKIII:Source",
-                                               TARNPY_WORDS(words), tarnpy_path, &url,
-                                               &filter, &allow, &expansion, &o.retries,
-                                               &o.stall_seconds, &o.connect_seconds))
+    if (!state || !PyArg_ParseTupleAndKeywords(
+                      args, kwargs, "O&|$ipKIIII:Source", TARNPY_WORDS(words),
+                      tarnpy_path, &url, &filter, &allow, &expansion, &o.retries,
+                      &o.stall_seconds, &o.connect_seconds, &o.min_speed))
         return NULL;
     o.filter = (tarn_filter)filter;
     o.allow_pipe = allow;
@@ -275,8 +277,26 @@ static PyObject *expand_urls(PyObject *module, PyObject *text)
     return list;
 }
 
+PyDoc_STRVAR(shown_doc, "shown(text, is_url)\n--\n\nReturns bytes without what the URLs "
+                        "in them keep secret; see tarn.errors.shown.");
+
+static PyObject *shown(PyObject *module, PyObject *args)
+{
+    const char *text;
+    int is_url;
+    if (!PyArg_ParseTuple(args, "yp:shown", &text, &is_url)) return NULL;
+    size_t size = 2 * strlen(text) + 16;
+    char *out = PyMem_Malloc(size);
+    if (!out) return PyErr_NoMemory();
+    tarn_hide_secrets(out, size, text, is_url);
+    PyObject *made = PyBytes_FromString(out);
+    PyMem_Free(out);
+    return made;
+}
+
 static PyMethodDef functions[] = {
     {"expand_urls", expand_urls, METH_O, expand_doc},
+    {"shown", shown, METH_VARARGS, shown_doc},
     {NULL, NULL, 0, NULL},
 };
 

@@ -16,7 +16,7 @@ from ._maps import MapAll, MapFields, MapGroup, MixParts
 from ._ordering import UNEVEN, Kind, Uneven, order_arguments
 from ._reading import Decoder, Reading
 from ._recipe import MixRecipe, Recipe, Step, run, same
-from .errors import UsageError
+from .errors import UsageError, shown as shown_text
 
 if TYPE_CHECKING:
     from typing import Self
@@ -693,7 +693,7 @@ def open(path: PathLike, fold: str | None = None, fields: Iterable[str] | None =
         "lenient": lenient, "threads": whole("threads", threads, 0, 2**32 - 1), "by_hash": by_hash,
         "key_column": key_column, "decompress": decompress,
     }
-    recipe = Recipe(os.path.abspath(where), options, shown=shown)
+    recipe = Recipe(os.path.abspath(where), options, shown=shown_text(shown))
     reading = Reading(decode, images, array_type, decoders)
     return Dataset._make(recipe, recipe.open(), reading)
 

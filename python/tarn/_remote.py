@@ -4,15 +4,20 @@ there."""
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import re
 import shutil
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from .errors import UsageError
+from . import _tarn
+from .errors import FormatError, TruncatedError, UsageError, shown
 
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.I)
 _COMPRESSED = (".gz", ".zst", ".xz", ".bz2")
+_MAGIC = {".gnz": b"GNZ1", ".iac": b"IATROC\0"}  # of files that are not archives
+_CHUNK = 1 << 20
 
 
 def is_url(path: str) -> bool:
@@ -30,18 +35,19 @@ def local(url: str, cache: str | os.PathLike[str] | None) -> str:
     scheme = urlsplit(url).scheme.lower()
     if scheme == "file":
         parts = urlsplit(url)
-        if parts.netloc not in ("", "localhost") or not parts.path:
+        path = unquote(parts.path)
+        if parts.netloc not in ("", "localhost") or not path or "\0" in path:
             raise UsageError(f"{url}: a file URL must be file:///PATH on this machine")
-        return unquote(parts.path)
+        return path
     if cache is None:
         raise UsageError(f"{url}: reading samples by position needs a local file; pass cache=FOLDER "
                          "to keep a copy there, or read it as a stream with tarn.wds.WebDataset")
     shards = expand_urls(url)
     folder = os.path.join(os.fspath(cache), hashlib.sha256(url.encode()).hexdigest()[:16])
-    os.makedirs(folder, exist_ok=True)
     paths = [os.path.join(folder, _name(shard)) for shard in shards]
     if len(set(paths)) != len(paths):
         raise UsageError(f"{url}: several shards have the same name")
+    os.makedirs(folder, exist_ok=True)
     for shard, path in zip(shards, paths):
         if not os.path.exists(path):
             _fetch(shard, path)
@@ -49,10 +55,27 @@ def local(url: str, cache: str | os.PathLike[str] | None) -> str:
 
 
 def _name(url: str) -> str:
-    """Returns the name of a shard in the folder: a plain tar, because the copy is decompressed."""
-    name = unquote(os.path.basename(urlsplit(url).path)) or "data.tar"
+    """Returns the name of a shard in the folder: a plain tar, because the copy is decompressed. URLs
+    come from others, so a name may not lead out of the folder.
+
+    >>> _name("http://host/a/x%201.tar.gz?v=2"), _name("s3://bucket/a/x%201.tar")
+    ('x 1.tar', 'x%201.tar')
+    >>> _name("http://host/..%2fx.tar")
+    Traceback (most recent call last):
+    tarn.errors.UsageError: http://host/..%2fx.tar: the last part of the URL cannot be the name of a \
+file in the folder of copies (found '../x.tar')
+    """
+    if url[:5].lower() == "s3://":  # keys are not percent-encoded
+        name = url.rpartition("/")[2]
+    else:
+        name = unquote(urlsplit(url).path.rpartition("/")[2], errors="surrogateescape")
+    name = name or "data.tar"
     stem, ending = os.path.splitext(name)
-    return stem if ending.lower() in _COMPRESSED else name
+    plain = stem if ending.lower() in _COMPRESSED else name
+    if plain in (".", "..") or re.search(r"[/\\\0]", plain):
+        raise UsageError(f"{shown(url)}: the last part of the URL cannot be the name of a file in the "
+                         f"folder of copies (found {plain!r})")
+    return plain
 
 
 def _fetch(url: str, path: str) -> None:
@@ -60,4 +83,33 @@ def _fetch(url: str, path: str) -> None:
     from ._source import open_source
 
     with open_source(url) as source, open_source(path, "wb") as out:
-        shutil.copyfileobj(source, out, 1 << 20)
+        copy_checked(url, source, out, _MAGIC.get(os.path.splitext(path)[1].lower()))
+
+
+def copy_checked(url: str, source: Any, out: Any, magic: bytes | None = None) -> None:
+    """Copies an archive or, with magic, another file, if the first bytes are those of one: a page
+    that a server sends instead must not stay in the folder."""
+    first = source.read(_CHUNK)
+    if magic is not None and not first.startswith(magic):
+        raise FormatError(f"{shown(url)}: not the expected kind of file: it does not begin with {magic!r}; "
+                          "it was not kept")
+    if magic is None:
+        _check_archive(url, first)
+    out.write(first)
+    shutil.copyfileobj(source, out, _CHUNK)
+
+
+def _check_archive(url: str, first: bytes) -> None:
+    """Checks that an archive, which may be compressed, begins with these bytes."""
+    try:
+        if first:
+            next(iter(_tarn.Members(url, stream=io.BytesIO(first))), None)
+            return
+        error: FormatError = FormatError(f"{shown(url)}: the file is empty")
+    except TruncatedError as cut:
+        if len(first) == _CHUNK:
+            return  # the first member is longer than that
+        error = cut
+    except FormatError as wrong:
+        error = wrong
+    raise FormatError(f"{error}; it was not kept") from None

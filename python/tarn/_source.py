@@ -24,6 +24,7 @@ from . import _tarn
 from ._arguments import settled, whole
 from ._published import Published
 from ._write import filter_number
+from .errors import UsageError, shown
 
 __all__ = ["SinkFile", "SourceFile", "expand_urls", "gopen", "open_source"]
 
@@ -37,7 +38,7 @@ class SourceFile(io.RawIOBase):
     _source: _tarn.Source | None = None
 
     def __init__(self, url: Url, **options: Any) -> None:
-        self.name = os.fspath(url)
+        self.name = shown(os.fsdecode(url))  # printed by repr, also by that of a BufferedReader
         self._source = _tarn.Source(url, **options)
 
     def readable(self) -> bool:
@@ -65,7 +66,7 @@ class SinkFile(Published, io.RawIOBase):
     _sink: _tarn.Sink | None = None
 
     def __init__(self, url: Url, **options: Any) -> None:
-        self.name = os.fspath(url)
+        self.name = shown(os.fsdecode(url))  # printed by repr, also by that of a BufferedReader
         self._sink = _tarn.Sink(settled("url", url), **options)
 
     def writable(self) -> bool:
@@ -129,7 +130,7 @@ allowed (allow_pipe)
     if mode in ("wb", "w"):
         return SinkFile(url, filter=number, level=level, allow_pipe=allow_pipe,
                         overwrite=overwrite, no_sync=not sync, retries=retries)
-    raise ValueError(f"mode must be 'rb' or 'wb', not {mode!r}")
+    raise UsageError(f"mode must be 'rb' or 'wb', not {mode!r}")
 
 
 gopen = open_source

@@ -25,7 +25,7 @@ from typing import IO, Any, NamedTuple, TypedDict, Union
 
 from . import _tarn
 from ._arguments import settled, whole
-from .errors import UsageError
+from .errors import UsageError, shown
 from ._published import Published
 
 if sys.version_info >= (3, 11):
@@ -204,7 +204,7 @@ class TarWriter(_Writer):
         settings = _settings(options)
         if isinstance(target, (str, os.PathLike)):
             place: Target = settled("target", target)
-            self._shown = os.fsdecode(target)
+            self._shown = shown(os.fsdecode(target))
         elif not callable(getattr(target, "write", None)):
             raise UsageError(f"target must be a path, a URL or a file object, not {target!r}")
         else:
@@ -255,11 +255,12 @@ class ShardWriter(_Writer):
                  compress: bool | str | None = None, level: int = 0, overwrite: bool = False,
                  names: str = "pax", strict: bool = True, allow_pipe: bool = False,
                  **options: Unpack[WriterOptions]) -> None:
-        self._shown = os.fsdecode(pattern)
+        given = os.fsdecode(pattern)
+        self._shown = shown(given)
         place = settled("pattern", pattern)
-        folder = place[:-len(self._shown)]
+        folder = place[:-len(given)]
         if "%" in folder:  # the folder is not part of the pattern
-            place, folder = self._shown, ""
+            place, folder = given, ""
         if on_shard is not None and not callable(on_shard):
             raise UsageError(f"on_shard must be a function, not {on_shard!r}")
         self._open(_SHARDS, place, max_count=_limit("max_count", max_count),
@@ -303,7 +304,7 @@ class DatasetWriter(_Writer):
                  **options: Unpack[WriterOptions]) -> None:
         if not isinstance(fold, str):
             raise UsageError(f"fold must be a str, not {fold!r}")
-        self._shown = f"{os.fsdecode(folder)}:{fold}"
+        self._shown = shown(f"{os.fsdecode(folder)}:{fold}")
         self._resume = resume
         self._open(_FOLD, settled("folder", folder), fold, append=append, resume=resume, overwrite=overwrite,
                    start=whole("start", start), digits=whole("digits", digits, 1, 9),

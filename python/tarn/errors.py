@@ -13,12 +13,28 @@ from __future__ import annotations
 import errno as _errno
 from typing import Any
 
+from . import _tarn
+
 __all__ = [
     "AccessError", "AmbiguousError", "CancelledError", "ChecksumError", "Error", "ExistsError",
     "FormatError", "InputOutputError", "KeyNotFoundError", "LimitError", "NoMemoryError",
     "NotFoundError", "PathNotFoundError", "StaleError", "TruncatedError", "UnsupportedError",
     "UsageError",
 ]
+
+
+def shown(text: Any, is_url: bool = True) -> str:
+    """Returns a URL, path or list of them as it may be printed: without users, passwords, queries
+    and the arguments of commands. is_url=False is for other text that may contain URLs.
+
+    >>> shown("http://me:secret@host/x.tar?sig=secret"), shown("data/x.tar")
+    ('http://host/x.tar?...', 'data/x.tar')
+    """
+    text = str(text)
+    if ":/" not in text and text[:5].lower() != "pipe:":
+        return text
+    data = text.encode("utf-8", "surrogatepass").replace(b"\0", b"\\0")
+    return _tarn.shown(data, is_url).decode("utf-8", "surrogatepass")
 
 
 class Error(Exception):
@@ -32,6 +48,9 @@ class Error(Exception):
     path: str | None = None
     offset: int | None = None
     code: str = "error"
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*(shown(arg, False) if isinstance(arg, str) else arg for arg in args))
 
     def __str__(self) -> str:
         return str(self.args[0]) if len(self.args) == 1 else Exception.__str__(self)

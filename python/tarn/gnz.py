@@ -32,6 +32,7 @@ from ._arguments import whole as _whole
 from ._published import Published as _Published
 from .errors import KeyNotFoundError as _KeyNotFoundError
 from .errors import UsageError as _UsageError
+from .errors import shown as _shown
 
 if TYPE_CHECKING:
     import numpy as np
@@ -325,7 +326,7 @@ class GnzReader(Mapping[str, Any]):
                           for i in list(self._infos.values())[:6])
         more = ", ..." if len(self._infos) > 6 else ""
         state = " (closed)" if self.closed else ""
-        return f"<{type(self).__name__} {str(self.fpath)!r}{state}: {shown}{more}>"
+        return f"<{type(self).__name__} {_shown(self.fpath)!r}{state}: {shown}{more}>"
 
 
 def _reopen(kind: type[GnzReader], fpath: Path, mapped: bool) -> GnzReader:
@@ -591,7 +592,7 @@ class GnzWriter:
     def __init__(self, fpath: Path, overwrite: bool = False) -> None:
         self.fpath = _pathlib.Path(fpath)
         if self.fpath.exists() and not overwrite:
-            raise FileExistsError(f"File exists: {self.fpath}")
+            raise FileExistsError(f"File exists: {_shown(self.fpath)}")
         self._overwrite = overwrite
         self.metadata: dict[str, Any] = {}
         self.arrays_info: dict[str, dict[str, Any]] = {}

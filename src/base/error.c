@@ -4,8 +4,10 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/secrets.h"
 #include "base/utf8.h"
 
 const char *tarn_version(void)
@@ -31,8 +33,19 @@ bool tarn_is_not_found(tarn_status status)
            (status >= TARN_ERR_NO_FILE && status <= TARN_ERR_NO_FIELD);
 }
 
+/* A copy without secrets; NULL if there is no memory, because nothing is safer to show.
+ */
+static char *shown_copy(const char *text, bool is_url)
+{
+    size_t size = tarn__shown_size(strlen(text));
+    char *out = malloc(size);
+    return out ? tarn_hide_secrets(out, size, text, is_url) : NULL;
+}
+
 static void set_path(tarn_error *err, const char *path)
 {
+    char *shown = NULL;
+    if (path && tarn__may_hold_secrets(path)) path = shown = shown_copy(path, true);
     size_t len = path ? strlen(path) : 0;
     if (len >= sizeof err->path) {
         /* The end of a path is more useful than its beginning. */
@@ -41,6 +54,26 @@ static void set_path(tarn_error *err, const char *path)
     }
     if (len) memcpy(err->path, path, len);
     err->path[len] = '\0';
+    free(shown);
+}
+
+/* Hides secrets before the text is cut: a password that is cut could not be
+ * recognised. */
+static size_t set_message(tarn_error *err, const char *fmt, va_list args)
+{
+    va_list again;
+    va_copy(again, args);
+    int n = vsnprintf(err->message, sizeof err->message, fmt, args);
+    if (n > 0 && tarn__may_hold_secrets(err->message)) {
+        char *whole = NULL;
+        if (vasprintf(&whole, fmt, again) < 0) whole = NULL;
+        char *shown = whole ? shown_copy(whole, false) : NULL;
+        n = snprintf(err->message, sizeof err->message, "%s", shown ? shown : "");
+        free(shown);
+        free(whole);
+    }
+    va_end(again);
+    return n < 0 ? 0 : (size_t)n;
 }
 
 static void fill_error(tarn_error *err, tarn_status code, const char *path,
@@ -51,8 +84,7 @@ static void fill_error(tarn_error *err, tarn_status code, const char *path,
     err->sys_errno = sys_errno;
     err->offset = offset;
     set_path(err, path);
-    int n = vsnprintf(err->message, sizeof err->message, fmt, args);
-    size_t used = n < 0 ? 0 : (size_t)n;
+    size_t used = set_message(err, fmt, args);
     if (sys_errno && used < sizeof err->message) {
         char text[128];
         /* The GNU strerror_r returns the text, which may be outside the buffer. */

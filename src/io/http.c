@@ -1,7 +1,6 @@
 /* The HTTP client. */
 #include "io/http.h"
 
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include <time.h>
 
 #include "base/error.h"
+#include "io/reach.h"
 #include "io/sigpipe.h"
 
 enum { MAX_REDIRECTS = 10, RECEIVE_BUFFER = 256 << 10 };
@@ -18,7 +18,7 @@ enum { MAX_REDIRECTS = 10, RECEIVE_BUFFER = 256 << 10 };
 tarn_status tarn__http_init(tarn__http *http, const tarn__http_config *config,
                             tarn_error *err)
 {
-    *http = (tarn__http){.config = *config, .began_inside = true};
+    *http = (tarn__http){.config = *config, .origin = TARN__THIS_MACHINE};
     tarn_status status = tarn__curl_get(&http->curl, err);
     if (status != TARN_OK) {
         tarn__error_place(err, config->shown, TARN_NO_OFFSET);
@@ -139,12 +139,18 @@ void tarn__http_head_line(tarn__http_head *head, const char *line, size_t len)
         keep_value(head->modified, sizeof head->modified, value, n);
     else if (header_is(line, len, "x-amz-bucket-region", &value, &n))
         keep_value(head->region, sizeof head->region, value, n);
+    else if (header_is(line, len, TARN__S3_MARK, &value, &n))
+        keep_value(head->mark, sizeof head->mark, value, n);
 }
 
 static size_t on_header(char *line, size_t one, size_t len, void *context)
 {
     tarn__http *http = context;
-    http->moved++;
+    tarn__http_received(http, len);
+    http->head_size += len;
+    http->head_too_long = http->head_size > TARN__HTTP_HEAD_MAX;
+    if (http->head_too_long) return 0; /* aborts the transfer */
+    http->head_ended = len <= 2;
     tarn__http_head_line(&http->head, line, len);
     if (http->head.status >= 300 && http->head.status < 400) http->redirected = true;
     return len;
@@ -152,48 +158,18 @@ static size_t on_header(char *line, size_t one, size_t len, void *context)
 
 /* --- Addresses -------------------------------------------------------------------- */
 
-/* Addresses that an outside server must not redirect to: this machine, and the link-local
- * network. */
-typedef enum reach { ANYWHERE, THIS_MACHINE, LINK_LOCAL } reach;
-
-static reach reach_of_v4(const unsigned char *a)
-{
-    if (a[0] == 127 || a[0] == 0) return THIS_MACHINE;
-    return a[0] == 169 && a[1] == 254 ? LINK_LOCAL : ANYWHERE;
-}
-
-static reach reach_of(const struct sockaddr *address)
-{
-    static const unsigned char mapped[12] = {[10] = 0xff, [11] = 0xff};
-    static const unsigned char local[16] = {[15] = 1}, none[16];
-    if (address->sa_family == AF_INET) {
-        struct sockaddr_in v4;
-        memcpy(&v4, address, sizeof v4);
-        return reach_of_v4((const unsigned char *)&v4.sin_addr);
-    }
-    if (address->sa_family != AF_INET6) return ANYWHERE;
-    struct sockaddr_in6 v6;
-    memcpy(&v6, address, sizeof v6);
-    const unsigned char *a = v6.sin6_addr.s6_addr;
-    if (memcmp(a, mapped, 12) == 0) return reach_of_v4(a + 12);
-    if (memcmp(a, local, 16) == 0 || memcmp(a, none, 16) == 0) return THIS_MACHINE;
-    return a[0] == 0xfe && (a[1] & 0xc0) == 0x80 ? LINK_LOCAL : ANYWHERE;
-}
-
-/* A caller may request any address. A server that redirects must not send us from
- * elsewhere to this machine, nor to link-local addresses, where clouds serve
- * credentials. */
+/* A caller may request any address; where servers redirect to is limited. */
 static curl_socket_t on_socket(void *context, curlsocktype purpose,
                                struct curl_sockaddr *address)
 {
     tarn__http *http = context;
-    reach to = reach_of(&address->addr);
-    if (http->redirected &&
-        (to == LINK_LOCAL || (to == THIS_MACHINE && !http->began_inside))) {
+    tarn__reach to = tarn__reach_of(&address->addr);
+    if (http->redirected && !tarn__may_redirect(http->through, to)) {
         http->kept_out = true;
         return CURL_SOCKET_BAD;
     }
-    if (!http->redirected && to != THIS_MACHINE) http->began_inside = false;
+    http->through = tarn__reach_farther(http->through, to);
+    if (!http->redirected) http->origin = http->through;
     return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 }
 
@@ -273,6 +249,7 @@ static void set_common(tarn__http *http, const char *url)
 {
     CURL *easy = http->easy;
     http->redirected = http->kept_out = false;
+    http->through = http->origin; /* a connection may be used again */
     http->curl->easy_reset(easy);
     http->curl->easy_setopt(easy, CURLOPT_URL, url);
     http->curl->easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
@@ -338,7 +315,11 @@ tarn_status tarn__http_begin(tarn__http *http, const tarn__http_request *request
 {
     stop_request(http);
     http->head = (tarn__http_head){0};
-    http->connected = http->stalled = false;
+    http->connected = http->stalled = http->slow = false;
+    http->head_size = 0;
+    http->head_too_long = http->head_ended = false;
+    http->waited_ms = 0;
+    http->slow_from = http->received;
     http->body_size = http->body_sent = 0;
     http->result = CURLE_OK;
     http->error[0] = '\0';
@@ -373,12 +354,28 @@ static void step_transfer(tarn__http *http)
     }
 }
 
-/* Only time spent in here counts as a stall: the caller may take any time between
- * calls. */
-void tarn__http_pump(tarn__http *http)
+static void time_out(tarn__http *http, bool *why)
+{
+    stop_request(http);
+    http->result = CURLE_OPERATION_TIMEDOUT;
+    *why = true;
+}
+
+/* Ends a request whose response has been too slow on average over the time of a stall. */
+static void check_speed(tarn__http *http, int64_t waited_ms)
+{
+    uint64_t least = (uint64_t)http->config.min_speed * http->config.stall_seconds;
+    http->waited_ms += waited_ms;
+    if (!http->running || !http->connected || least == 0) return;
+    if (http->waited_ms < (int64_t)http->config.stall_seconds * 1000) return;
+    if (http->received - http->slow_from < least) time_out(http, &http->slow);
+    http->waited_ms = 0;
+    http->slow_from = http->received;
+}
+
+static void await_progress(tarn__http *http, int64_t began)
 {
     uint64_t before = http->moved;
-    int64_t began = now_ms();
     int64_t limit = (int64_t)http->config.stall_seconds * 1000;
     if (!http->connected) limit += (int64_t)http->config.connect_seconds * 1000;
     for (;;) {
@@ -387,9 +384,7 @@ void tarn__http_pump(tarn__http *http)
         int64_t left = began + limit - now_ms();
         if (http->config.stall_seconds == 0) left = 1000;
         if (left <= 0) {
-            stop_request(http);
-            http->result = CURLE_OPERATION_TIMEDOUT;
-            http->stalled = true;
+            time_out(http, &http->stalled);
             return;
         }
         http->curl->multi_poll(http->multi, NULL, 0, (int)(left < 1000 ? left : 1000),
@@ -397,11 +392,25 @@ void tarn__http_pump(tarn__http *http)
     }
 }
 
+/* Only time spent in here counts: the caller may take any time between calls. */
+void tarn__http_pump(tarn__http *http)
+{
+    int64_t began = now_ms();
+    await_progress(http, began);
+    check_speed(http, now_ms() - began);
+}
+
+void tarn__http_received(tarn__http *http, size_t len)
+{
+    http->moved++;
+    http->received += len;
+}
+
 /* --- Errors ----------------------------------------------------------------------- */
 
 bool tarn__http_may_retry(const tarn__http *http)
 {
-    if (http->kept_out) return false;
+    if (http->kept_out || http->head_too_long) return false;
     switch (http->result) {
     case CURLE_OK:
     case CURLE_WRITE_ERROR: /* caused by us: the response was refused */
@@ -449,15 +458,30 @@ tarn_status tarn__http_fail(const tarn__http *http, tarn_error *err)
                              http->config.stall_seconds);
     if (http->kept_out)
         return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, shown, TARN_NO_OFFSET,
-                             "refused a redirect to an address of this machine or of "
-                             "the local link");
+                             "refused a redirect to an address of this machine, of a "
+                             "private network or of the local link; open that address "
+                             "itself if you trust it");
+    if (http->slow)
+        return tarn__fail_at(err, TARN_ERR_IO, shown, TARN_NO_OFFSET,
+                             "less than %u bytes/s for %u s (min_speed, stall_seconds)",
+                             http->config.min_speed, http->config.stall_seconds);
+    if (http->head_too_long)
+        return tarn__fail_at(err, TARN_ERR_LIMIT, shown, TARN_NO_OFFSET,
+                             "the headers of the response have more than %d bytes",
+                             TARN__HTTP_HEAD_MAX);
     switch (http->result) {
-    case CURLE_OUT_OF_MEMORY:
-        return tarn__fail_memory(err);
+    case CURLE_OUT_OF_MEMORY: /* also what libcurl calls a line of more than 100 KB */
+        if (!http->connected || http->head_ended) return tarn__fail_memory(err);
+        return tarn__fail_at(err, TARN_ERR_LIMIT, shown, TARN_NO_OFFSET,
+                             "a header of the response is too long (the limit of libcurl "
+                             "is 100 KB), or memory ran out");
     case CURLE_URL_MALFORMAT:
         return tarn__fail_at(err, TARN_ERR_USAGE, shown, TARN_NO_OFFSET,
                              "not a valid URL for a request");
     case CURLE_UNSUPPORTED_PROTOCOL:
+        if (http->connected && !http->redirected)
+            return tarn__fail_at(err, TARN_ERR_FORMAT, shown, TARN_NO_OFFSET,
+                                 "the server does not speak HTTP (no status line)");
         return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, shown, TARN_NO_OFFSET,
                              "refused a redirect to a URL that is neither http nor "
                              "https, or from https to http");
@@ -513,67 +537,4 @@ tarn_status tarn__http_fail_status(const tarn__http *http, const char *body, siz
     return tarn__fail_at(err, kind, http->config.shown, TARN_NO_OFFSET,
                          "the server responded with status %ld%s%s%s", status, meaning,
                          text, region);
-}
-
-/* --- Whole requests --------------------------------------------------------------- */
-
-typedef struct exchange {
-    tarn__http *http;
-    tarn__http_reply *reply;
-} exchange;
-
-/* A store that takes long may send spaces meanwhile; bytes that are not kept count as
- * progress too. */
-static size_t take_reply(char *data, size_t one, size_t len, void *context)
-{
-    tarn__http_reply *reply = ((exchange *)context)->reply;
-    ((exchange *)context)->http->moved++;
-    size_t room = sizeof reply->body - 1 - reply->size;
-    size_t n = len < room ? len : room;
-    memcpy(reply->body + reply->size, data, n);
-    reply->size += n;
-    return len;
-}
-
-tarn_status tarn__http_exchange(tarn__http *http, const tarn__http_request *request,
-                                tarn__http_reply *reply, tarn_error *err)
-{
-    exchange context = {http, reply};
-    tarn__http_flow flow = {take_reply, NULL, &context};
-    for (unsigned attempt = 0;; attempt++) {
-        reply->size = 0;
-        if (attempt) tarn__http_back_off(attempt);
-        TARN_TRY(tarn__http_begin(http, request, &flow, err));
-        while (http->running)
-            tarn__http_pump(http);
-        reply->body[reply->size] = '\0';
-        if (!tarn__http_may_retry(http) || attempt >= http->config.retries) break;
-    }
-    if (http->result != CURLE_OK) return tarn__http_fail(http, err);
-    bool early = http->head.status < 300 && http->body_sent < http->body_size;
-    return early ? tarn__http_fail_early(http, err) : TARN_OK;
-}
-
-tarn_status tarn__http_check_absent(tarn__http *http, const char *url, tarn_error *err)
-{
-    tarn__http_request request = {.method = "HEAD", .url = url};
-    tarn__http_reply *reply = malloc(sizeof *reply);
-    if (!reply) return tarn__fail_memory(err);
-    tarn_status status = tarn__http_exchange(http, &request, reply, err);
-    free(reply);
-    TARN_TRY(status);
-    switch (http->head.status) {
-    case 200:
-        return tarn__fail_at(
-            err, TARN_ERR_EXISTS, http->config.shown, TARN_NO_OFFSET,
-            "the object already exists; allow overwriting to replace it");
-    case 403:
-    case 404:
-    case 405:
-    case 410:
-    case 501:
-        return TARN_OK;
-    default:
-        return tarn__http_fail_status(http, "", 0, err);
-    }
 }

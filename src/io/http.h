@@ -8,6 +8,10 @@
 #include "io/curl.h"
 #include "io/input.h"
 #include "io/output.h"
+#include "io/reach.h"
+
+/* Bytes in the headers of a response, together with those of the redirects to it. */
+enum { TARN__HTTP_HEAD_MAX = 256 << 10 };
 
 /* The headers of a response that the library uses; "" or false if missing. */
 typedef struct tarn__http_head {
@@ -18,10 +22,14 @@ typedef struct tarn__http_head {
     char etag[256];
     char modified[64];
     char region[64]; /* the region of the bucket, as reported by S3 */
+    char mark[64];   /* TARN__S3_MARK of the object */
 } tarn__http_head;
 
 /* Parses one header line; a status line resets everything, as after a redirect. */
 void tarn__http_head_line(tarn__http_head *head, const char *line, size_t len);
+
+/* The name of a value that S3 keeps with an object, by which a writer knows its own. */
+#define TARN__S3_MARK "x-amz-meta-tarn-write"
 
 typedef struct tarn__http_request {
     const char *method;
@@ -30,6 +38,7 @@ typedef struct tarn__http_request {
     const void *body;           /* PUT and POST */
     uint64_t body_size;         /* UINT64_MAX: known only at the end */
     const char *digest;         /* SHA-256 of the body in hex, for signed requests */
+    const char *mark;           /* TARN__S3_MARK of the object to be; or NULL */
 } tarn__http_request;
 
 typedef struct tarn__http tarn__http;
@@ -41,7 +50,8 @@ typedef tarn_status tarn__http_sign(void *signer, const tarn__http_request *requ
 typedef struct tarn__http_config {
     const char *shown; /* for messages; must outlive the client */
     unsigned connect_seconds, stall_seconds, retries;
-    bool follow; /* follow redirects */
+    unsigned min_speed; /* bytes per second that a response must have; 0: any */
+    bool follow;        /* follow redirects */
     tarn__http_sign *sign;
     void *signer;
 } tarn__http_config;
@@ -57,13 +67,20 @@ struct tarn__http {
     bool connected; /* the request has reached the server */
     bool stalled;
     CURLcode result;
-    uint64_t moved;     /* counts all bytes received or sent */
-    bool began_inside;  /* all addresses tried before a redirect are local to this
-                           machine */
-    bool redirected;    /* further addresses are chosen by the server */
-    bool kept_out;      /* an address was refused */
-    const char *body;   /* of the request; the part that is left to send */
-    uint64_t body_size; /* size of the whole body */
+    uint64_t moved;     /* changes with every byte received or sent */
+    uint64_t received;  /* bytes of responses */
+    uint64_t head_size; /* bytes of the headers of this request */
+    bool head_too_long;
+    bool head_ended;
+    bool slow;
+    int64_t waited_ms; /* since received was slow_from */
+    uint64_t slow_from;
+    tarn__reach origin;  /* the farthest address tried before a redirect */
+    tarn__reach through; /* the farthest address of this request */
+    bool redirected;     /* further addresses are chosen by the server */
+    bool kept_out;       /* an address was refused */
+    const char *body;    /* of the request; the part that is left to send */
+    uint64_t body_size;  /* size of the whole body */
     uint64_t body_sent;
     char error[CURL_ERROR_SIZE];
 };
@@ -90,8 +107,12 @@ TARN_CHECKED tarn_status tarn__http_begin(tarn__http *http,
                                           const tarn__http_request *request,
                                           const tarn__http_flow *flow, tarn_error *err);
 
+/* To be called by take with the size of its data. */
+void tarn__http_received(tarn__http *http, size_t len);
+
 /* Runs until data was transferred, the request is over (running is false), or nothing was
- * transferred for the configured time (then it is over too, and stalled is set). */
+ * transferred for the configured time (then it is over too, and stalled is set), or the
+ * response was too slow over that time (slow is set). */
 void tarn__http_pump(tarn__http *http);
 
 /* Whether a retry may succeed. */
@@ -117,9 +138,18 @@ tarn_status tarn__http_fail_status(const tarn__http *http, const char *body, siz
 enum { TARN__HTTP_REPLY_MAX = 64 << 10 };
 
 typedef struct tarn__http_reply {
-    char body[TARN__HTTP_REPLY_MAX]; /* NUL-terminated, truncated if too long */
+    char body[TARN__HTTP_REPLY_MAX]; /* NUL-terminated */
     size_t size;
 } tarn__http_reply;
+
+/* Keeps bytes of a reply; returns fewer if it is too long, which ends the request. */
+size_t tarn__http_take_reply(tarn__http *http, tarn__http_reply *reply, const char *data,
+                             size_t len);
+/* Whether a request that is over got its reply. The reply to a request that failed may be
+ * cut. */
+TARN_CHECKED tarn_status tarn__http_check_reply(const tarn__http *http,
+                                                const tarn__http_reply *reply,
+                                                tarn_error *err);
 
 /* Sends a request whose body is in memory, with retries, until there is a response.
  * http->head and reply hold the response, whatever its status. */

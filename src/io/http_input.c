@@ -111,7 +111,7 @@ static size_t on_body(char *data, size_t one, size_t len, void *context)
 {
     http_input *h = context;
     size_t all = len;
-    h->http.moved++;
+    tarn__http_received(&h->http, len);
     if (h->verdict == PENDING) h->verdict = judge_response(h);
     if (h->verdict == REFUSED) return take_refused(h, data, len);
     if (h->skip) {
@@ -306,6 +306,7 @@ tarn_status tarn__http_input_open(const char *url, const char *shown,
         .connect_seconds = options->connect_seconds,
         .stall_seconds = options->stall_seconds,
         .retries = options->retries,
+        .min_speed = options->min_speed,
         .follow = true,
     };
     return tarn__http_read(url, &config, out, err);

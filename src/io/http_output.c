@@ -44,17 +44,12 @@ static size_t give_body(char *buf, size_t one, size_t size, void *context)
 static size_t take_reply(char *data, size_t one, size_t len, void *context)
 {
     http_output *h = context;
-    size_t room = sizeof h->reply.body - 1 - h->reply.size;
-    size_t n = len < room ? len : room;
-    memcpy(h->reply.body + h->reply.size, data, n);
-    h->reply.size += n;
-    h->http.moved++;
-    return len;
+    return tarn__http_take_reply(&h->http, &h->reply, data, len);
 }
 
 static tarn_status check_answer(http_output *h, tarn_error *err)
 {
-    if (h->http.result != CURLE_OK) return tarn__http_fail(&h->http, err);
+    TARN_TRY(tarn__http_check_reply(&h->http, &h->reply, err));
     long status = h->http.head.status;
     if (status >= 200 && status < 300) return TARN_OK;
     return tarn__http_fail_status(&h->http, h->reply.body, h->reply.size, err);

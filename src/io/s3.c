@@ -153,6 +153,7 @@ tarn_status tarn__s3_input_open(const char *url, const char *shown,
         .connect_seconds = options->connect_seconds,
         .stall_seconds = options->stall_seconds,
         .retries = options->retries,
+        .min_speed = options->min_speed,
         .sign = tarn__s3_sign,
         .signer = object.signer,
     };

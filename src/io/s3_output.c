@@ -1,9 +1,11 @@
 /* Writing to S3: data that fits in one part is one PUT, anything larger a multipart
  * upload, which is completed at finish and otherwise aborted. One part at a time is in
  * memory. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "base/error.h"
 #include "io/s3.h"
@@ -20,6 +22,8 @@ typedef struct s3_output {
     tarn__s3_object object;
     char *shown;
     bool overwrite;
+    char mark[33]; /* a random number in hex */
+    uint64_t total;
     char *part;
     size_t used, capacity;
     unsigned parts;  /* number of parts sent */
@@ -30,42 +34,76 @@ typedef struct s3_output {
 
 static const char *const only_new[] = {"If-None-Match: *", NULL};
 
-static tarn_status send_request(s3_output *s, const char *method, const char *query,
-                                const char *const *headers, const void *body, size_t len,
-                                tarn_error *err)
+typedef struct call {
+    const char *method, *query;
+    const char *const *headers;
+    const char *mark; /* for requests that create an object */
+    const void *body;
+    size_t len;
+} call;
+
+/* Sends a request; its response is in s->http.head and s->reply. */
+static tarn_status exchange(s3_output *s, const call *c, tarn_error *err)
 {
     char digest[TARN__SHA256_HEX];
-    size_t size = strlen(s->object.url) + strlen(query) + 2;
+    size_t size = strlen(s->object.url) + strlen(c->query) + 2;
     char *url = malloc(size);
     if (!url) return tarn__fail_memory(err);
-    snprintf(url, size, "%s%s%s", s->object.url, query[0] ? "?" : "", query);
-    tarn__sha256_hex(digest, body, len);
+    snprintf(url, size, "%s%s%s", s->object.url, c->query[0] ? "?" : "", c->query);
+    tarn__sha256_hex(digest, c->body, c->len);
     tarn__http_request r = {
-        .method = method,
+        .method = c->method,
         .url = url,
-        .headers = headers,
-        .body = body,
-        .body_size = len,
+        .headers = c->headers,
+        .body = c->body,
+        .body_size = c->len,
         .digest = digest,
+        .mark = c->mark,
     };
     tarn_status status = tarn__http_exchange(&s->http, &r, &s->reply, err);
     free(url);
-    if (status != TARN_OK) return status;
+    return status;
+}
+
+static tarn_status send_request(s3_output *s, const call *c, tarn_error *err)
+{
+    TARN_TRY(exchange(s, c, err));
     long code = s->http.head.status;
     if (code >= 200 && code < 300) return TARN_OK;
     return tarn__http_fail_status(&s->http, s->reply.body, s->reply.size, err);
 }
 
-/* A write that must not replace anything. If a store does not support the condition, it
- * says so, and the request is repeated without it; then the check at the beginning is the
- * only protection. */
-static tarn_status request_new(s3_output *s, const char *method, const char *query,
-                               const void *body, size_t len, tarn_error *err)
+/* Whether the object is the one that this writer has sent. */
+static bool is_ours(s3_output *s)
 {
-    const char *const *headers = s->overwrite ? NULL : only_new;
-    tarn_status status = send_request(s, method, query, headers, body, len, err);
-    if (status != TARN_OK && headers && s->http.head.status == 501)
-        status = send_request(s, method, query, NULL, body, len, err);
+    call c = {.method = "HEAD", .query = "", .body = ""};
+    const tarn__http_head *head = &s->http.head;
+    return exchange(s, &c, NULL) == TARN_OK && head->status == 200 &&
+           strcmp(head->mark, s->mark) == 0 && head->has_length &&
+           head->length == s->total;
+}
+
+/* Creates the object, by default only if there is none. If a store does not support that
+ * condition, it says so, and the request is repeated without it; then the check at the
+ * beginning is the only protection. If a response was lost, the next attempt (of this
+ * program or of libcurl) finds the object (412) or no upload (404); then *out_found says
+ * that the object is ours. */
+static tarn_status create_object(s3_output *s, call *c, bool *out_found, tarn_error *err)
+{
+    tarn_error first;
+    *out_found = false;
+    c->headers = s->overwrite ? NULL : only_new;
+    tarn_status status = send_request(s, c, &first);
+    long code = s->http.head.status;
+    if (status != TARN_OK && c->headers && code == 501) {
+        c->headers = NULL;
+        status = send_request(s, c, &first);
+        code = s->http.head.status;
+    }
+    if (status == TARN_OK) return TARN_OK;
+    if (code == 412 || code == 404) *out_found = is_ours(s);
+    if (*out_found) return TARN_OK;
+    if (err) *err = first;
     return status;
 }
 
@@ -77,7 +115,8 @@ static tarn_status fail_odd(s3_output *s, const char *what, tarn_error *err)
 
 static tarn_status begin_upload(s3_output *s, tarn_error *err)
 {
-    TARN_TRY(send_request(s, "POST", "uploads=", NULL, "", 0, err));
+    call c = {.method = "POST", .query = "uploads=", .mark = s->mark, .body = ""};
+    TARN_TRY(send_request(s, &c, err));
     const char *from = strstr(s->reply.body, "<UploadId>");
     const char *to = from ? strstr(from, "</UploadId>") : NULL;
     if (!to) return fail_odd(s, "upload id", err);
@@ -135,7 +174,8 @@ static tarn_status send_part(s3_output *s, tarn_error *err)
     if (!query) return tarn__fail_memory(err);
     s->parts++;
     snprintf(query, size, "partNumber=%u&%s", s->parts, s->upload);
-    tarn_status status = send_request(s, "PUT", query, NULL, s->part, s->used, err);
+    call c = {.method = "PUT", .query = query, .body = s->part, .len = s->used};
+    tarn_status status = send_request(s, &c, err);
     free(query);
     TARN_TRY(status);
     TARN_TRY(note_etag(s, err));
@@ -152,13 +192,24 @@ static tarn_status s3_write(tarn__output *out, const void *data, size_t len,
         size_t room = s->capacity - s->used, n = len < room ? len : room;
         memcpy(s->part + s->used, data, n);
         s->used += n;
+        s->total += n;
         data = (const char *)data + n;
         len -= n;
     }
     return TARN_OK;
 }
 
-/* The store may respond with success first and report a failure in the body later. */
+/* The store may respond with success first and report a failure in the body later. Only a
+ * body that says so is a success. */
+static tarn_status check_completed(s3_output *s, tarn_error *err)
+{
+    const char *body = s->reply.body;
+    if (strstr(body, "<Error"))
+        return tarn__http_fail_status(&s->http, body, s->reply.size, err);
+    if (strstr(body, "CompleteMultipartUploadResult")) return TARN_OK;
+    return fail_odd(s, "confirmation that the object is complete", err);
+}
+
 static tarn_status complete_upload(s3_output *s, tarn_error *err)
 {
     static const char head[] = "<CompleteMultipartUpload>";
@@ -170,12 +221,12 @@ static tarn_status complete_upload(s3_output *s, tarn_error *err)
     if (status == TARN_OK)
         status = tarn__buf_add(&body, s->etags.data, s->etags.size, err);
     if (status == TARN_OK) status = tarn__buf_add(&body, tail, sizeof tail - 1, err);
-    if (status == TARN_OK)
-        status = request_new(s, "POST", s->upload, body.data, body.size, err);
+    bool found = false;
+    call c = {.method = "POST", .query = s->upload, .body = body.data, .len = body.size};
+    if (status == TARN_OK) status = create_object(s, &c, &found, err);
     tarn__buf_reset(&body);
     TARN_TRY(status);
-    if (strstr(s->reply.body, "<Error>"))
-        return tarn__http_fail_status(&s->http, s->reply.body, s->reply.size, err);
+    if (!found) TARN_TRY(check_completed(s, err));
     free(s->upload);
     s->upload = NULL;
     return TARN_OK;
@@ -188,7 +239,8 @@ static void s3_abandon(tarn__output *out)
     if (s->http.config.retries > 1)
         s->http.config.retries = 1; /* do not wait long
                                        here */
-    if (s->upload) (void)!send_request(s, "DELETE", s->upload, NULL, "", 0, NULL);
+    call abort = {.method = "DELETE", .query = s->upload, .body = ""};
+    if (s->upload) (void)!send_request(s, &abort, NULL);
     tarn__http_reset(&s->http);
     tarn__s3_object_reset(&s->object);
     tarn__buf_reset(&s->etags);
@@ -201,13 +253,26 @@ static void s3_abandon(tarn__output *out)
 static tarn_status s3_finish(tarn__output *out, tarn_error *err)
 {
     s3_output *s = (s3_output *)out;
-    tarn_status status = s->upload ? complete_upload(s, err)
-                                   : request_new(s, "PUT", "", s->part, s->used, err);
+    bool found;
+    call whole = {
+        .method = "PUT", .query = "", .mark = s->mark, .body = s->part, .len = s->used};
+    tarn_status status =
+        s->upload ? complete_upload(s, err) : create_object(s, &whole, &found, err);
     s3_abandon(out);
     return status;
 }
 
 static const tarn__output_ops ops = {s3_write, s3_finish, s3_abandon};
+
+static tarn_status make_mark(s3_output *s, tarn_error *err)
+{
+    unsigned char number[16];
+    if (getrandom(number, sizeof number, 0) != sizeof number)
+        return tarn__fail_errno(err, NULL, errno, "cannot get a random number");
+    for (size_t i = 0; i < sizeof number; i++)
+        snprintf(s->mark + 2 * i, 3, "%02x", number[i]);
+    return TARN_OK;
+}
 
 static tarn_status start_output(s3_output *s, const char *url, const char *shown,
                                 const tarn_sink_options *options, tarn_error *err)
@@ -218,6 +283,7 @@ static tarn_status start_output(s3_output *s, const char *url, const char *shown
     s->capacity = FIRST_PART;
     s->overwrite = options->overwrite;
     tarn__buf_init(&s->etags, 8 << 20);
+    TARN_TRY(make_mark(s, err));
     tarn_status status = tarn__s3_object_init(&s->object, url, err);
     if (status != TARN_OK) {
         if (err && !err->path[0]) tarn__error_place(err, shown, TARN_NO_OFFSET);

@@ -96,6 +96,10 @@ static tarn_status canonical(tarn__buf *buf, const tarn__s3_signer *signer,
     TARN_TRY(add_text(buf, digest, err));
     TARN_TRY(add_text(buf, "\nx-amz-date:", err));
     TARN_TRY(add_text(buf, s->time, err));
+    if (request->mark) {
+        TARN_TRY(add_text(buf, "\n" TARN__S3_MARK ":", err));
+        TARN_TRY(add_text(buf, request->mark, err));
+    }
     if (signer->token[0]) {
         TARN_TRY(add_text(buf, "\nx-amz-security-token:", err));
         TARN_TRY(add_text(buf, signer->token, err));
@@ -154,12 +158,14 @@ tarn_status tarn__s3_sign_at(const tarn__s3_signer *signer,
     static const char nothing[] =
         "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
     const char *digest = request->digest ? request->digest : nothing;
-    const char *names = signer->token[0]
-                            ? "host;x-amz-content-sha256;x-amz-date;x-amz-security-token"
-                            : "host;x-amz-content-sha256;x-amz-date";
+    char names[128];
+    snprintf(names, sizeof names, "host;x-amz-content-sha256;x-amz-date%s%s",
+             request->mark ? ";" TARN__S3_MARK : "",
+             signer->token[0] ? ";x-amz-security-token" : "");
     char signature[TARN__SHA256_HEX];
     stamp s;
     tarn__buf text;
+    if (request->mark) TARN_TRY(add_header(http, TARN__S3_MARK, request->mark, err));
     if (!signer->access[0]) return TARN_OK;
     make_stamp(&s, signer, time);
     tarn__buf_init(&text, 512 << 10);

@@ -1,12 +1,12 @@
-/* Schemes, percent escapes, and removal of secrets. */
+/* Schemes, percent escapes, and URLs that may be shown. */
 #include "io/url.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "base/error.h"
+#include "base/secrets.h"
 
 static bool is_alpha(char c)
 {
@@ -42,45 +42,19 @@ static bool has_query(const char *url)
     return tarn__url_scheme_is(url, "http") || tarn__url_scheme_is(url, "https");
 }
 
-/* The first word of a command is shown, unless it is a variable, which may hold a
- * secret. */
-static size_t command_shown(const char *command)
-{
-    size_t n = strcspn(command, " \t\n;|&<>()$`\"'");
-    return memchr(command, '=', n) ? 0 : n;
-}
-
 char *tarn__url_shown(const char *url)
 {
-    size_t scheme = tarn__url_scheme(url), len = strlen(url), from = 0;
-    const char *tail = "";
-    if (tarn__url_scheme_is(url, "pipe")) {
-        size_t shown = scheme + 1 + command_shown(url + scheme + 1);
-        if (shown < len) tail = "...";
-        len = shown;
-    } else if (scheme && strncmp(url + scheme, "://", 3) == 0) {
-        /* Nothing after the end of the host is a user name, so from stays before the
-         * query. */
-        size_t host = scheme + 3, end = host + strcspn(url + host, "/?#");
-        for (size_t i = host; i < end; i++)
-            if (url[i] == '@') from = i + 1;
-        size_t query = strcspn(url, "?");
-        if (has_query(url) && query < len) {
-            len = query;
-            tail = "?...";
-        }
+    size_t size = tarn__shown_size(strlen(url));
+    char *hidden = malloc(size), *out = malloc(4 * size);
+    if (hidden && out) {
+        tarn_hide_secrets(hidden, size, url, true);
+        tarn_printable(out, 4 * size, hidden, strlen(hidden));
     }
-    size_t size = 4 * len + 16;
-    char *out = malloc(size);
-    if (!out) return NULL;
-    size_t used = 0;
-    if (from) {
-        used = scheme + 3;
-        memcpy(out, url, used);
+    if (!hidden) {
+        free(out);
+        out = NULL;
     }
-    tarn_printable(out + used, size - used - 8, url + from, len - from);
-    used = strlen(out);
-    snprintf(out + used, size - used, "%s", tail);
+    free(hidden);
     return out;
 }
 

@@ -28,10 +28,24 @@ bool tarn__tar_passed_zeros(const tarn_tar *tar, uint64_t offset, size_t len)
 
 const unsigned char tarn__zero_block[TARN__BLOCK];
 
+/* Lenient readers do not read on, either. */
+static tarn_status fail_endless(tarn_tar *tar, uint64_t began, tarn_error *err)
+{
+    tarn_error *why = &tar->window.failure;
+    tar->window.failed = true;
+    tarn_status status = tarn__fail_at(
+        why, TARN_ERR_LIMIT, tar->file.path, began,
+        "more than %u MiB of zeros (TARN_MAX_END_ZEROS); if this is the end "
+        "of a large tape, cut the zeros off",
+        TARN_MAX_END_ZEROS >> 20);
+    if (err) *err = *why;
+    return status;
+}
+
 tarn_status tarn__tar_skip_zeros(tarn_tar *tar, uint64_t from, uint64_t *out,
                                  tarn_error *err)
 {
-    uint64_t kept = tar->window.keep;
+    uint64_t kept = tar->window.keep, began = from;
     if (tarn__tar_passed_zeros(tar, from, 1)) from = tar->zeros_end;
     for (;;) {
         const unsigned char *data;
@@ -46,6 +60,10 @@ tarn_status tarn__tar_skip_zeros(tarn_tar *tar, uint64_t from, uint64_t *out,
         size_t zeros = tarn__zero_span(data, len);
         from += zeros;
         if (zeros < len) break;
+        if (tar->source && from - began > TARN_MAX_END_ZEROS) {
+            tarn__window_keep(&tar->window, kept);
+            return fail_endless(tar, began, err);
+        }
     }
     tarn__window_keep(&tar->window, kept);
     *out = from;

@@ -84,3 +84,8 @@ done
 "$TARN" ls 'numbered_{00..01}.tar'
 "$TARN" convert 'anew_{0..1}.tar' numbered --number --range 2:5 -q
 "$TARN" ls numbered; "$TARN" get numbered 000000003 txt; echo
+# Zeros without an end are refused; padding is not.
+for option in "" --lenient; do "$TARN" ls $option - < /dev/zero; echo "exit $?"; done
+"$TARN" verify - < /dev/zero; echo "exit $?"
+cat x.tar /dev/zero | "$TARN" ls -1 --lenient -; echo "exit $?"
+{ cat x.tar; head -c 67000000 /dev/zero; } | "$TARN" ls -1 -; echo "exit $?"

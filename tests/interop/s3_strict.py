@@ -25,6 +25,7 @@ class Strict(http.server.ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.keys = keys  # access key -> (secret, token or None)
         self.objects, self.uploads, self.log, self.count = {}, {}, [], {}
+        self.marks, self.lost = {}, set()  # marks of objects and uploads
         self.complaints = []
         threading.Thread(target=self.serve_forever, daemon=True).start()
         self.url = f"http://127.0.0.1:{self.server_port}"
@@ -73,8 +74,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         secret, token = self.server.keys[access]
         if region != REGION or self.headers.get("x-amz-security-token") != token:
             raise Refused("InvalidToken")
-        for name in ("host", "x-amz-date", "x-amz-content-sha256",
-                     *(["x-amz-security-token"] if token else [])):
+        for name in {"host", "x-amz-date", "x-amz-content-sha256",
+                     *(["x-amz-security-token"] if token else []),
+                     *(name.lower() for name in self.headers if name.lower().startswith("x-amz-"))}:
             if name not in names.split(";"):
                 raise Refused(f"UnsignedHeader {name}")
         stamp = self.headers["x-amz-date"]
@@ -124,7 +126,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.key not in self.server.objects:
             return self.error(404, "NoSuchKey", "")
         data = self.server.objects[self.key]
-        return self.reply(200, Content_Length=str(len(data)), ETag=tag(data))
+        return self.reply(200, Content_Length=str(len(data)), ETag=tag(data),
+                          x_amz_meta_tarn_write=self.server.marks.get(self.key, ""))
 
     def get(self):
         data = self.server.objects.get(self.key)
@@ -158,7 +161,19 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if self.forbidden():
                 return self.error(412, "PreconditionFailed", "exists")
             self.server.objects[self.key] = self.body
+            self.server.marks[self.key] = self.headers.get("x-amz-meta-tarn-write", "")
+            if "lost" in self.key and self.key not in self.server.lost:
+                return self.lose()
         return self.reply(200, ETag=tag(self.body))
+
+    def lose(self):
+        """The object is there, but the client does not learn it."""
+        self.server.lost.add(self.key)
+        if "others" in self.key:  # another writer replaced it
+            self.server.marks[self.key] = "00"
+        if "shorter" in self.key:
+            self.server.objects[self.key] = self.server.objects[self.key][1:]
+        self.close_connection = True
 
     def forbidden(self):
         if "noconditions" in self.key and "If-None-Match" in self.headers:
@@ -173,6 +188,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if "uploads" in query:
             upload = f"id+{len(self.server.uploads)}/=~ok"
             self.server.uploads[upload] = {}
+            self.server.marks[upload] = self.headers.get("x-amz-meta-tarn-write", "")
             return self.reply(200, f"<InitiateMultipartUploadResult><UploadId>{upload}</UploadId>"
                               "</InitiateMultipartUploadResult>".encode())
         parts = self.server.uploads.get(query["uploadId"])
@@ -183,6 +199,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if "late" in self.key:
             return self.reply(200, b"   <Error><Code>InternalError</Code><Message>late</Message>"
                               b"</Error>")
+        if "silent" in self.key:
+            return self.reply(200)
+        if "vague" in self.key:
+            return self.reply(200, b"<html>Welcome</html>")
         listed = re.findall(rb"<PartNumber>(\d+)</PartNumber><ETag>&quot;([0-9a-f]+)&quot;</ETag>",
                             self.body)
         told = {int(n): e.decode() for n, e in listed}
@@ -192,6 +212,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.error(400, "EntityTooSmall", "")
         self.server.objects[self.key] = b"".join(parts[n] for n in sorted(parts))
         del self.server.uploads[query["uploadId"]]
+        self.server.marks[self.key] = self.server.marks[query["uploadId"]]
+        if "lost" in self.key and self.key not in self.server.lost:
+            return self.lose()
         if "patient" in self.key:
             return self.reply_slowly(200, b"<CompleteMultipartUploadResult/>")
         return self.reply(200, b"<CompleteMultipartUploadResult/>")

@@ -258,6 +258,62 @@ def do_to_metadata_v6(x):
     x.send(302, Location="http://[fe80::1%25lo]:80/")
 
 
+def do_to(x):
+    """Anywhere."""
+    x.send(302, Location=x.path.removeprefix("/to/"))
+
+
+def do_long_line(x):
+    x.connection.sendall(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 300_000)
+    x.hold()
+
+
+def do_no_http(x):
+    x.connection.sendall(b"hello there, this is something else\n" * 10)
+
+
+def do_no_line(x):
+    x.connection.sendall(b"x" * 300_000)
+    x.hold()
+
+
+def do_endless_headers(x):
+    x.connection.sendall(b"HTTP/1.1 200 OK\r\n")
+    while True:
+        x.connection.sendall(b"".join(b"X-%d: %s\r\n" % (i, b"x" * 1000) for i in range(50)))
+
+
+def do_endless_continue(x):
+    while True:
+        x.connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n" * 1000)
+
+
+def do_dripping(x):
+    """A byte each tenth of a second, for ever."""
+    x.send(200, b"", Content_Length=None, ETag='"v1"')
+    while True:
+        x.connection.sendall(b"x")
+        time.sleep(0.1)
+
+
+def do_dripping_headers(x):
+    x.connection.sendall(b"HTTP/1.1 200 OK\r\n")
+    while True:
+        x.connection.sendall(b"X: x\r\n")
+        time.sleep(0.1)
+
+
+def do_put_talkative(x):
+    """An answer to a write that never ends."""
+    if x.method == "HEAD":
+        return x.send(404)
+    while not x.body.endswith(b"\r\n0\r\n\r\n") and len(x.body) != int(x.headers.get("content-length", -1)):
+        x.body += x.connection.recv(65536)
+    x.send(200 if x.path.endswith("good") else 403, b"", Content_Length=None)
+    while True:
+        x.connection.sendall(b"x" * 10_000)
+
+
 def do_reset(x):
     """Resets the connection in the middle, which can discard data that was not yet read."""
     if x.count > 2:
@@ -512,13 +568,34 @@ def safety_checks(f):
         bad(read(f.url + "/loop"), "unsupported", "more than 10 redirects")
         for path in ("/to-metadata", "/to-metadata-v6"):
             bad(read(f.url + path), "unsupported", "local link")
+        for host in ("0xa9fea9fe", "2852039166", "0251.0376.0251.0376", "169.254.43518",
+                     "[::ffff:169.254.169.254]", "[64:ff9b::a9fe:a9fe]", "[64:ff9b:1::a9fe:a9fe]",
+                     "[2002:a9fe:a9fe::1]", "[fd00:ec2::254]", "[fe80::1]"):
+            bad(read(f"{f.url}/to/http://{host}/x", "retries=0"), "unsupported", "local link")
+        port = f.url.rpartition(":")[2]
+        for host in ("localhost", "127.0.0.1", "2130706433", "0x7f.1"):
+            good(read(f"{f.url}/to/http://{host}:{port}/secure"), DATA)
 
     def endless():
         """a body without an end stops at the limit, and a slow one is read completely"""
         bad(read(f.url + "/endless", "max_size=1000000"), "limit")
         code, peak = peak_memory("read", "max_size=300000000", f.url + "/endless")
         expect(code == 1 and (SANITIZED or peak < 32), code, peak)
-        good(read(f.url + "/slow", SLOW), b"ab" * SLOW_PIECES)
+        good(read(f.url + "/slow", SLOW, "min_speed=1"), b"ab" * SLOW_PIECES)
+
+    def limits():
+        """endless or odd headers, slow servers and endless answers end with a clear error"""
+        bad(read(f.url + "/long-line"), "limit", "/long-line", "header of the response is too long")
+        bad(read(f.url + "/no-line"), "/no-line", "too long")
+        bad(read(f.url + "/no-http"), "format", "/no-http", "does not speak HTTP")
+        for path in ("/endless-headers", "/endless-continue"):
+            bad(read(f.url + path), "limit", "more than 262144 bytes")
+        for path in ("/dripping", "/dripping-headers"):
+            bad(read(f.url + path, "retries=0", "stall_seconds=1", "min_speed=100"), "io:",
+                "less than 100 bytes/s for 1 s (min_speed, stall_seconds)")
+        for size in (4, 9 << 20):
+            bad(write(f.url + "/put-talkative/good", bytes(size)), "limit", "more than 65535 bytes")
+            bad(write(f.url + "/put-talkative", bytes(size)), "status 403")
 
     def encoded():
         """a body that is compressed without a request gives its bytes"""
@@ -582,7 +659,7 @@ def safety_checks(f):
             text = child.stderr.read().decode()
             expect(child.wait() == 1 and "before it had received all data" in text, text)
 
-    return [redirects, endless, encoded, secrets, refused, memory, bombs, puts, early]
+    return [redirects, endless, limits, encoded, secrets, refused, memory, bombs, puts, early]
 
 
 def main():

@@ -191,6 +191,26 @@ def strict_checks(s, home):
             good(write("s3://bucket/noconditions", data, "retries=0", env=env))
             expect(s.objects.pop("/bucket/noconditions") == data, "not there")
 
+    def lost():
+        """if the answer to the last request is lost, the writer knows its own object"""
+        for data in (b"ours", big):
+            for how in ("overwrite=0", "overwrite=1"):
+                s.objects.pop("/bucket/lost", None)
+                s.lost.clear()
+                good(write("s3://bucket/lost", data, how, env=env))
+                expect(s.objects["/bucket/lost"] == data and not s.uploads, "other bytes")
+            for key in ("lost-others", "lost-shorter"):
+                bad(write(f"s3://bucket/{key}", data, "retries=1", env=env),
+                    "exists" if data != big else "NoSuchUpload")
+                del s.objects[f"/bucket/{key}"]
+        expect(not s.complaints, s.complaints)
+
+    def confirms():
+        """an upload is complete only if the store says so"""
+        for key in ("silent", "vague"):
+            bad(write(f"s3://bucket/{key}", big, "retries=1", env=env), "no confirmation")
+            expect(f"/bucket/{key}" not in s.objects and not s.uploads, "something is left")
+
     def credentials():
         """keys, tokens, regions and endpoints come from the usual places"""
         s.objects["/bucket/x"] = b"x"
@@ -241,7 +261,7 @@ def strict_checks(s, home):
         expect(code == 0 and (SANITIZED or peak < 48), code, peak)
         expect(len(s.objects.pop("/bucket/large")) == 150 << 20, "not all of it")
 
-    return [keys, parts, exact, resumes, retries, waits, fails, races, credentials, strangers, odd,
+    return [keys, parts, exact, resumes, retries, waits, fails, races, lost, confirms, credentials, strangers, odd,
             memory]
 
 

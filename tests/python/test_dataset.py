@@ -4,6 +4,7 @@ import gc
 import gzip
 import io
 import json
+import os
 import pickle
 import subprocess
 import sys
@@ -764,6 +765,61 @@ def test_a_url_that_cannot_be_had_leaves_nothing(served, tmp_path):
     with pytest.raises(FileNotFoundError):
         tarn.open(url + "/none.tar", cache=tmp_path / "cache")
     assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize("name", [
+    "..%2f..%2f..%2fEVIL.tar", "%2FEVIL.tar", "..%5cEVIL.tar", "x%00.tar", "..", "%2e%2e", ".",
+    "..%2f..%2f..%2fEVIL.tar.gz", "..%2fa.tar?x=/EVIL.tar"])
+def test_a_url_cannot_leave_the_folder_of_copies(served, tmp_path, name):
+    _, url, asked = served
+    (tmp_path / "a.tar").write_bytes(b"not this")
+    with pytest.raises(tarn.UsageError, match="cannot be the name of a file"):
+        tarn.open(f"{url}/{name}", cache=tmp_path / "a/b/cache")
+    with pytest.raises(tarn.UsageError, match="cannot be the name of a file"):
+        tarn.open(f"{url}/x{{1,2}}/{name}", cache=tmp_path / "a/b/cache")
+    assert sorted(tmp_path.iterdir()) == [tmp_path / "a.tar", tmp_path / "served"] and not asked
+
+
+def test_an_existing_file_is_not_opened_instead_of_the_url(served, tmp_path):
+    folder, url, _ = served
+    write_tar(tmp_path / "outside.tar", [("secret.txt", b"x")])
+    write_tar(folder / "outside.tar", [("k.txt", b"x")])
+    with pytest.raises(tarn.UsageError):
+        tarn.open(f"{url}/{str(tmp_path / 'outside.tar').replace('/', '%2F')}", cache=tmp_path / "c")
+    assert tarn.open(f"{url}/outside.tar", cache=tmp_path / "c").keys() == ["k"]
+
+
+PAGE = b"<!DOCTYPE html><html><body>Please log in</body></html>"
+
+
+@pytest.mark.parametrize("name, body", [
+    ("x.tar", PAGE), ("x.tar", PAGE * 20), ("x.tar.gz", gzip.compress(PAGE)), ("x.tar", b""),
+    ("x.gnz", PAGE), ("x.iac", PAGE), ("x.tar", b"GNZ1" + PAGE)])
+def test_a_page_instead_of_an_archive_is_not_kept(served, tmp_path, name, body):
+    folder, url, _ = served
+    (folder / name).write_bytes(body)
+    for _ in range(2):
+        with pytest.raises(tarn.FormatError, match=f"{url}/{name}: .*; it was not kept"):
+            tarn.open(f"{url}/{name}", cache=tmp_path / "cache")
+        assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
+    if "tar" in name:
+        cache = tarn.wds.FileCache(str(tmp_path / "cache"))
+        with pytest.raises(tarn.FormatError, match="it was not kept"):
+            cache.get_file(f"{url}/{name}")
+        assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
+        write_tar(folder / "x.tar", [("k.bin", bytes(3 << 20))])  # longer than the bytes that are checked
+        (folder / "x.tar.gz").write_bytes(gzip.compress((folder / "x.tar").read_bytes()))
+        assert tarn.open(f"{url}/{name}", cache=tmp_path / "cache").keys() == ["k"]
+        assert os.path.exists(cache.get_file(f"{url}/{name}"))
+
+
+def test_odd_names_of_urls_are_fetched(served, tmp_path):
+    folder, url, _ = served
+    for name, asked_as in (("x 1.tar", "x%201.tar"), ("%2F.tar", "%252F.tar"), ("\u00fc.tar", "%c3%bc.tar"),
+                           ("...tar", "...tar"), ("x.tar", "x.tar?v=/../y")):
+        write_tar(folder / name, [("k.txt", b"x")])
+        assert tarn.open(f"{url}/{asked_as}", cache=tmp_path / "c").keys() == ["k"]
+        assert list((tmp_path / "c").rglob(name))
 
 
 # --- Object protocol -------------------------------------------------------------------------

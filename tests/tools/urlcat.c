@@ -52,6 +52,7 @@ static int run_read(char **arg)
         UNSIGNED(connect_seconds);
         UNSIGNED(stall_seconds);
         UNSIGNED(retries);
+        UNSIGNED(min_speed);
         option(*arg, "piece", &piece);
         if (option(*arg, "filter", &filter)) o.filter = (tarn_filter)filter;
     }

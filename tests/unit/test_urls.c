@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "io/url.h"
 
 static tarn_error err;
@@ -211,12 +212,65 @@ static void secrets_are_not_shown(void **state)
         {"pipe:cat secret", "pipe:cat..."},
         {"pipe:KEY=1 cat", "pipe:..."},
         {"a@b?c", "a@b?c"},
+        {"/data/http:/me:word@host/x?sig=1", "/data/http:/host/x?..."},
+        {"http://me:wo/rd@host/x", "http://host/x"},
+        {"http://me:wo#rd@host/x", "http://host/x"},
+        {"http://me:12#rd@host/x", "http://me:12#..."},
+        {"http://{me:a@h/a,me:b@h/b}.tar", "http://h/b}.tar"},
+        {"http://h:{8000,8001}/a@b", "http://h:{8000,8001}/a@b"},
+        {"http://[::1]:80/a@b", "http://[::1]:80/a@b"},
+        {"http://h/a::http://me:word@h/b::x", "http://h/a::http://h/b::x"},
+        {"http://h/a b?sig=1 2", "http://h/a b?..."},
+        {"{http,https}://me:word@h/b", "{http,https}://h/b"},
+        {"s3://bucket/x?X-Amz-Signature=1", "s3://bucket/x?..."},
+        {"ftp://me:word@host/x", "ftp://host/x"},
+        {"/data/c:/a@b?c=1", "/data/c:/a@b?c=1"},
+        {"/data/ftp:/me:word@h/x", "/data/ftp:/h/x"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char *shown = tarn__url_shown(cases[i].url);
         assert_string_equal(shown, cases[i].shown);
         free(shown);
     }
+}
+
+static void secrets_are_not_shown_inside_messages(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *shown;
+    } cases[] = {
+        {"open http://me:word@h/x?sig=1: not found (try it)",
+         "open http://h/x?...: not found (try it)"},
+        {"not 'http://h/x?sig=1', but \"http://me:word@h\"",
+         "not 'http://h/x?...', but \"http://h\""},
+        {"URL=http://me:word@h/x, a@b", "URL=http://h/x, a@b"},
+        {"a ratio of 3:/4@5", "a ratio of 3:/4@5"},
+    };
+    tarn_error e;
+    char out[200], long_text[3000];
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        tarn_hide_secrets(out, sizeof out, cases[i].text, false);
+        assert_string_equal(out, cases[i].shown);
+        tarn__error_set(&e, TARN_ERR_IO, cases[i].text, 0, "%s", cases[i].text);
+        assert_string_equal(e.message, cases[i].shown);
+        assert_null(strstr(e.path, "word@"));
+    }
+    /* What is cut is hidden first. */
+    memset(long_text, 'x', sizeof long_text);
+    for (size_t size = 1000; size < 1030; size++) {
+        snprintf(long_text + size, sizeof long_text - size, " http://me:word@h/%01500d",
+                 7);
+        tarn__error_set(&e, TARN_ERR_IO, long_text, 0, "%s", long_text);
+        assert_null(strstr(e.message, "me:"));
+        assert_null(strstr(e.path, "word@"));
+    }
+    for (size_t size = 0; size < 30; size++) {
+        memset(out, 'x', sizeof out);
+        assert_true(strlen(tarn_hide_secrets(out, size + 1, "http://a@h/b?c", true)) <=
+                    size);
+    }
+    tarn_hide_secrets(NULL, 0, "http://a@h", true);
 }
 
 int main(void)
@@ -229,6 +283,7 @@ int main(void)
         cmocka_unit_test(too_many_are_refused_at_once),
         cmocka_unit_test(percent_signs_go_there_and_back),
         cmocka_unit_test(secrets_are_not_shown),
+        cmocka_unit_test(secrets_are_not_shown_inside_messages),
         cmocka_unit_test(globs_expand_to_existing_files),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 from .. import _tarn
+from ..errors import shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -339,7 +340,7 @@ class PackReader(_tarn.Pack):
 
     def __repr__(self) -> str:
         state = f"{len(self)} records" if self.opened else "not open"
-        return f"<{type(self).__name__} {str(self.package_path)!r}: {state}>"
+        return f"<{type(self).__name__} {shown(self.package_path)!r}: {state}>"
 
 
 def _reopen(kind: type[PackReader], path: Path, options: dict[str, bool]) -> PackReader:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar, Union
 
 from .. import _tarn
 from .._published import Published
+from ..errors import shown
 
 Path = Union[str, "os.PathLike[str]"]
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -74,7 +75,7 @@ def _target(path: Path, header: Mapping[str, Any], slides: Any, index: Any,
     path = pathlib.Path(path)
     text = _header_text(header)
     if path.exists() and not overwrite:
-        raise FileExistsError(f"pack already exists: {path}")
+        raise FileExistsError(f"pack already exists: {shown(path)}")
     path.parent.mkdir(parents=True, exist_ok=True)
     place = os.path.join(os.getcwd(), path)  # the program may change its directory
     return place, text, _table(slides), _table(index), _options(overwrite)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Union
 
 from . import _write
 from ._read import Batch, PackReader
+from ..errors import shown
 from .codecs import Codec, RawCodec, _Compressing, header_of
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class _Pack:
         return type(self), (self._reader.package_path,)
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {str(self._reader.package_path)!r}>"
+        return f"<{type(self).__name__} {shown(self._reader.package_path)!r}>"
 
 
 def _workers(workers: int | None) -> int:

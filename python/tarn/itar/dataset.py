@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _tarn
 from .._reading import DECODERS, Decoder
+from ..errors import shown
 from .encoders import PSEUDO, decoder_for, spelled
 from .entry import PathLike
 from .epoch import checked_epoch, is_spawning, shared_number
@@ -53,7 +54,7 @@ def _stems_in(path: PathLike) -> list[str]:
     with open(path, encoding="utf-8") as file:
         names = json.load(file)
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"{os.fspath(path)}: not a JSON list of strings")
+        raise ValueError(f"{shown(path)}: not a JSON list of strings")
     return [stem_of(name) for name in names]
 
 
@@ -96,7 +97,7 @@ class iTarDataset:
                  bufsize: int | None = None) -> None:
         self.root = pathlib.Path(os.path.abspath(pathlib.Path(loc) / dataset))
         if not self.root.exists():
-            raise FileExistsError(f"{self.root}: no such folder")
+            raise FileExistsError(f"{shown(self.root)}: no such folder")
         self.dataset, self.fold_name, self.idxext = dataset, fold, idxext
         self.internal_seed = operator.index(internal_seed)
         self.buckets_per_shard = max(1, operator.index(buckets_per_shard))
@@ -577,7 +578,7 @@ class iTarDataset:
             told.append(f"shuffled, seed {self.internal_seed} epoch {self.epoch}")
         if self.world_size > 1:
             told.append(f"rank {self.rank}/{self.world_size}")
-        return f"<iTarDataset {os.fspath(self.root)!r} {self.fold_name}: {', '.join(told)}>"
+        return f"<iTarDataset {shown(self.root)!r} {self.fold_name}: {', '.join(told)}>"
 
 
 def _check_rounds(rounds: int) -> None:

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .. import _tarn
-from ..errors import TruncatedError
+from ..errors import TruncatedError, shown
 from .encoders import PSEUDO
 from .entry import BLOCK, PathLike, iTarState
 
@@ -48,12 +48,16 @@ class iTarDirectory:
         self.delimiter = delimiter
         self.extension = extension.removeprefix(".")
         self._suffixes: dict[str, list[str]] = {}
-        for name in sorted(os.listdir(self.root)):
+        try:
+            names = sorted(os.listdir(self.root))
+        except OSError as error:  # a URL given by mistake may hold a password
+            raise type(error)(error.errno, error.strerror, shown(self.root)) from None
+        for name in names:
             if name.startswith(".") or not name.endswith("." + self.extension):
                 continue
             parts = name.removesuffix("." + self.extension).split(delimiter)
             if len(parts) != 2:
-                raise ValueError(f"{self.root / name}: the name of a shard must be "
+                raise ValueError(f"{shown(self.root / name)}: the name of a shard must be "
                                  f"<fold>{delimiter}<suffix>.{self.extension}; move it elsewhere")
             self._suffixes.setdefault(parts[0], []).append(parts[1])
 
@@ -111,7 +115,7 @@ class iTarDirectory:
 
     def _check_fold(self, fold: str) -> None:
         if fold not in self._suffixes:
-            raise ValueError(f"{self.root}: no fold {fold!r}; available: "
+            raise ValueError(f"{shown(self.root)}: no fold {fold!r}; available: "
                              + (", ".join(self._suffixes) or "none"))
 
     def _prepare(self, fold: str, idxext: str, parse_if_missing: bool, serialize: bool,
@@ -122,13 +126,13 @@ class iTarDirectory:
         if os.path.exists(path):
             return False
         if not parse_if_missing:
-            raise ValueError(f"{path}: no such index; parse_if_missing=True builds it")
+            raise ValueError(f"{shown(path)}: no such index; parse_if_missing=True builds it")
         if serialize:
             self.parse_fold(fold, verbose, True, idxext)
         return not serialize
 
     def __repr__(self) -> str:
-        return f"<iTarDirectory {os.fspath(self.root)!r}: {', '.join(self._suffixes) or 'empty'}>"
+        return f"<iTarDirectory {shown(self.root)!r}: {', '.join(self._suffixes) or 'empty'}>"
 
 
 def groups_of(arr: Any, contiguous: bool) -> Any:
@@ -284,7 +288,7 @@ class iTarFold:
         self._handle = self._open()
 
     def __repr__(self) -> str:
-        return (f"<iTarFold {self.fold!r} of {os.fspath(self.root)!r}: {len(self.full_paths)} "
+        return (f"<iTarFold {self.fold!r} of {shown(self.root)!r}: {len(self.full_paths)} "
                 f"shards, {self.state.n_rows} rows>")
 
 
@@ -346,7 +350,7 @@ class iTarRetriever:
         self.paths = [os.fspath(path) for path in paths]
         for path in self.paths:
             if not os.path.exists(path):
-                raise ValueError(f"{path}: no such shard")
+                raise ValueError(f"{shown(path)}: no such shard")
         self.prefer_mmap = prefer_mmap
         self._files: OrderedDict[int, _File] = OrderedDict()
 

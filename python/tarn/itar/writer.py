@@ -22,6 +22,7 @@ from typing import Any
 from .. import _tarn
 from .._published import Published
 from .._write import _BYTES, _FOLD
+from ..errors import shown
 from .encoders import encoder_for, spelled
 
 __all__ = ["iTarDatasetWriter", "iTarFoldWriter"]
@@ -222,7 +223,7 @@ class iTarFoldWriter(Published):
 
     def __repr__(self) -> str:
         state = "closed" if self._writer.closed else "open"
-        return f"<iTarFoldWriter {self.fold!r} in {os.fspath(self.root)!r}: {state}>"
+        return f"<iTarFoldWriter {self.fold!r} in {shown(self.root)!r}: {state}>"
 
 
 class iTarDatasetWriter(Published):
@@ -236,7 +237,7 @@ class iTarDatasetWriter(Published):
     def __init__(self, name: str, loc: str | os.PathLike[str],
                  folds: Iterable[str] | None = None, **options: Any) -> None:
         if not os.path.isdir(loc):
-            raise FileExistsError(f"{os.fspath(loc)}: no such folder")
+            raise FileExistsError(f"{shown(loc)}: no such folder")
         self.root = pathlib.Path(loc) / name
         self._folder = pathlib.Path(os.getcwd(), self.root)  # the program may change its directory
         self.folds = None if folds is None else list(folds)
@@ -274,4 +275,4 @@ class iTarDatasetWriter(Published):
             writer.abandon()
 
     def __repr__(self) -> str:
-        return f"<iTarDatasetWriter {os.fspath(self.root)!r}: {', '.join(self._writers) or 'empty'}>"
+        return f"<iTarDatasetWriter {shown(self.root)!r}: {', '.join(self._writers) or 'empty'}>"

@@ -17,6 +17,7 @@ from typing import Any
 
 from . import utils
 from .. import _tarn
+from ..errors import shown
 
 FieldHandler = Callable[[str, Any], Any]
 
@@ -44,12 +45,12 @@ class DecodingError(Exception):
 
     def __init__(self, url: Any = None, key: Any = None, k: Any = None,
                  sample: Any = None) -> None:
-        super().__init__(url, key, k)
+        super().__init__(None if url is None else shown(url), key, k)
         self.url, self.key, self.k, self.sample = url, key, k, sample
 
     def __str__(self) -> str:
         why = f": {self.__cause__}" if self.__cause__ is not None else ""
-        return f"{self.url}: sample {self.key}: field {self.k}{why}"
+        return f"{self.args[0]}: sample {self.key}: field {self.k}{why}"
 
 
 def _extension(key: str) -> str:

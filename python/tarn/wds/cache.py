@@ -5,16 +5,14 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import urlparse
 
 from . import gopen as _gopen
 from .handlers import Handler, reraise_exception
+from .._remote import copy_checked
 from .._source import open_source
-
-_COPY = 4 << 20
 
 
 def islocal(url: str) -> bool:
@@ -50,7 +48,7 @@ class FileCache:
             self.make_room()
             with _gopen.gopen(url, "rb", allow_pipe=self.allow_pipe) as source:
                 with open_source(path, "wb", compress=False, overwrite=True) as copy:
-                    shutil.copyfileobj(source, copy, _COPY)
+                    copy_checked(url, source, copy)
         return path
 
     def make_room(self) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 
 from .handlers import Handler, reraise_exception
 from .utils import PipelineStage, identity
+from ..errors import shown
 
 Sample = Any
 Data = Iterable[Any]
@@ -31,7 +32,7 @@ class FilterFunction:
         return self.f(data, *self.args, **self.kw)
 
     def __repr__(self) -> str:
-        return f"<{self.f.__name__.lstrip('_')} {self.args} {self.kw}>"
+        return shown(f"<{self.f.__name__.lstrip('_')} {self.args} {self.kw}>", False)
 
 
 class RestCurried:

@@ -15,6 +15,7 @@ from urllib.request import url2pathname
 from . import utils
 from .._published import Published
 from .._source import open_source
+from ..errors import shown
 
 __all__ = ["Pipe", "gopen", "gopen_schemes", "reader", "rewrite_url"]
 
@@ -36,7 +37,7 @@ class Pipe(Published):
     def _check(self) -> None:
         status = self.proc.wait()
         if status not in self.ignore_status:
-            raise OSError(f"{self.args[0]}: exit {status}: {' '.join(self.args)}")
+            raise OSError(f"{self.args[0]}: exit {status}: {shown(' '.join(self.args), False)}")
 
     def read(self, size: int = -1) -> bytes:
         data = self.stream.read(size)
@@ -118,7 +119,7 @@ def gopen_ais(url: str, mode: str = "rb", bufsize: int = 8192, **kw: Any) -> Pip
 
 def gopen_error(url: str, *args: Any, **kw: Any) -> Any:
     """Raises an error for any other scheme."""
-    raise ValueError(f"{url}: no gopen handler defined")
+    raise ValueError(f"{shown(url)}: no gopen handler defined")
 
 
 gopen_schemes: dict[str, Callable[..., Any]] = {
@@ -142,7 +143,7 @@ def rewrite_url(url: str) -> str:
         changed = re.sub("^" + pattern, text, url)
         if changed != url:
             if int(os.environ.get("GOPEN_VERBOSE", 0)):
-                print(f"GOPEN REWRITE {url} -> {changed}")
+                print(f"GOPEN REWRITE {shown(url)} -> {shown(changed)}")
             return changed
     return url
 
@@ -163,7 +164,7 @@ def gopen(url: str, mode: str = "rb", bufsize: int = 8192, **kw: Any) -> Any:
     ValueError: ftp://host/x.tar: no gopen handler defined
     """
     if int(os.environ.get("GOPEN_VERBOSE", 0)):
-        print("GOPEN", url, {k: v for k, v in kw.items() if k != "allow_pipe"}, file=sys.stderr)
+        print("GOPEN", shown(url), {k: v for k, v in kw.items() if k != "allow_pipe"}, file=sys.stderr)
     assert mode in ("rb", "wb"), mode
     if url == "-":
         return sys.stdin.buffer if mode == "rb" else sys.stdout.buffer

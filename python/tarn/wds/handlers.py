@@ -10,6 +10,8 @@ import warnings
 from collections.abc import Callable
 from typing import NoReturn
 
+from ..errors import shown
+
 Handler = Callable[[Exception], bool]
 
 
@@ -37,11 +39,11 @@ def warn_and_continue(exn: BaseException) -> bool:
     ...     print(warn_and_continue(ValueError("odd")), said[0].message)
     True ValueError('odd')
     """
-    warnings.warn(repr(exn), stacklevel=2)
+    warnings.warn(shown(repr(exn), False), stacklevel=2)
     return True
 
 
 def warn_and_stop(exn: BaseException) -> bool:
     """Issues a warning and stops."""
-    warnings.warn(repr(exn), stacklevel=2)
+    warnings.warn(shown(repr(exn), False), stacklevel=2)
     return False

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from .utils import PipelineStage
+from ..errors import shown
 
 if TYPE_CHECKING:
     from typing import Self
@@ -84,7 +85,7 @@ class DataPipeline(IterableSource, PipelineStage):
             return iter(f)
         if callable(f):
             return f(*args, **kwargs)  # type: ignore[no-any-return]
-        raise ValueError(f"{f}: not a valid pipeline stage")
+        raise ValueError(f"{shown(f, False)}: not a valid pipeline stage")
 
     def iterator1(self) -> Iterator[Any]:
         """Iterates over one epoch."""

@@ -22,7 +22,7 @@ from . import gopen as _gopen
 from .utils import as_theirs
 from .. import _tarn
 from .._arguments import settled
-from ..errors import UnsupportedError
+from ..errors import UnsupportedError, shown
 from .._published import Published
 from .._source import open_source
 from .._write import _BYTES, _SHARDS, _TAR, _WDS, filter_number, mtime_settings
@@ -384,7 +384,7 @@ def _pattern(pattern: str, number: int) -> str:
     pattern % number  # raises the usual TypeError or ValueError
     plain = re.sub(r"%(0\d+)?[iu]", lambda found: f"%{found[1] or ''}d", pattern)
     if not re.fullmatch(r"(?:[^%]|%%)*%(?:0\d+)?d(?:[^%]|%%)*", plain):
-        raise ValueError(f"{pattern!r}: the pattern must have exactly one shard number, %d or %06d")
+        raise ValueError(f"{shown(pattern)!r}: the pattern must have exactly one shard number, %d or %06d")
     return plain
 
 
@@ -452,7 +452,7 @@ class ShardWriter(_tarn.Writer, Published):
     def _tell(self) -> None:
         """Prints the name of the next shard and the size of the previous one."""
         if self.verbose:
-            print("# writing", self.fname, self.count, "%.1f GB" % (self.size / 1e9), self.total)
+            print("# writing", shown(self.fname), self.count, "%.1f GB" % (self.size / 1e9), self.total)
 
     def _shard_done(self, name: str, samples: int, size: int) -> None:
         if self._owned is not None:

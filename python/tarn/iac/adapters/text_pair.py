@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Union
 
 from ... import _tarn
+from ...errors import shown
 from .._read import PackReader
 
 if TYPE_CHECKING:
@@ -152,4 +153,4 @@ class ClinicalTextPairReader:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {str(self._pack.package_path)!r}>"
+        return f"<{type(self).__name__} {shown(self._pack.package_path)!r}>"
