@@ -381,7 +381,7 @@ static int run(const cli_args *args)
     tarn_status status = open_set(&b, false, &err);
     if (status == TARN_OK) status = choose_fields(&b, &err);
     if (status == TARN_OK && tarn_dataset_count(b.set) == 0) {
-        cli_tell("tarn bench: %s has no samples\n", b.path);
+        cli_note("tarn bench: %s has no samples\n", b.path);
         tarn_dataset_close(b.set);
         return CLI_DATA;
     }

@@ -86,7 +86,7 @@ void cli_list_free(cli_list *list);
 
 /* report.c: errors and warnings on standard error. */
 /* Prints a text without what the URLs in it keep secret. */
-void cli_tell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void cli_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* A path or URL as it may be printed; NULL for NULL. Up to 8 results can be used at
  * once. */
 const char *cli_shown(const char *path);

@@ -265,7 +265,7 @@ static int look_into_gnz(conversion *c)
     for (size_t i = 0; !cli_has(&c->args, "fields") && i < whole.arrays; i++) {
         if (tarn_gnz_array_get(gnz, i, &info, sizeof info, NULL) != TARN_OK) continue;
         if (info.ndim && info.shape[0] == part->info.in_file) continue;
-        cli_tell("tarn: warning: %s: skipped array %s: it does not have one row for each "
+        cli_note("tarn: warning: %s: skipped array %s: it does not have one row for each "
                  "of %s\n",
                  part->path, info.name, cli_count(part->info.in_file, "sample"));
     }
@@ -287,7 +287,7 @@ int cli_convert_dataset(const cli_args *args)
     if (status == CLI_OK) status = all_targets(&c);
     cli_progress_end(&c.progress);
     if (c.nameless)
-        cli_tell("tarn: warning: skipped %s: their names have no field (no text after a "
+        cli_note("tarn: warning: skipped %s: their names have no field (no text after a "
                  "dot)\n",
                  cli_count(c.nameless, "member"));
     free(c.order);

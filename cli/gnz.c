@@ -375,7 +375,7 @@ static int check_first(const char *path)
     if (tarn_gnz_verify(path, NULL, &report, sizeof report, &err) != TARN_OK)
         return cli_fail(&err);
     if (report.problems == 0 && report.checksummed == report.arrays) return CLI_OK;
-    cli_tell("tarn: %s: %s\n", path,
+    cli_note("tarn: %s: %s\n", path,
              report.problems ? "failed its check; run tarn verify for details"
                              : "some arrays have no checksum");
     return CLI_DATA;

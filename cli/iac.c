@@ -214,7 +214,7 @@ static bool choose_columns(const cli_args *args, listing *l)
             i++;
         good = i < all;
         if (good) l->columns[l->count++] = i;
-        if (!good) cli_tell("tarn: the index has no column %s\n", list.items[k]);
+        if (!good) cli_note("tarn: the index has no column %s\n", list.items[k]);
     }
     for (size_t i = 0; !asked && get_column(l->pack, TARN_IAC_INDEX, i, &c); i++)
         if (strcmp(c.name, "offset") != 0 && strcmp(c.name, "length") != 0 &&
@@ -299,7 +299,7 @@ static tarn_status find_row(tarn_iac *pack, const char *key, uint64_t *out,
     tarn_status status = tarn_iac_find(pack, column, equals + 1, len, 0, out, err);
     if (status == TARN_OK &&
         tarn_iac_find(pack, column, equals + 1, len, *out + 1, &other, NULL) == TARN_OK)
-        cli_tell("tarn: several records have %s; using the first, row %llu\n", key,
+        cli_note("tarn: several records have %s; using the first, row %llu\n", key,
                  (unsigned long long)*out);
     free(column);
     return status;

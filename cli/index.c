@@ -66,7 +66,7 @@ static void inherit_key_rule(const cli_args *args, const char *path,
     tarn_index_free(old);
     if (info.keys_known && !cli_has(args, "keys")) o->keys = info.keys;
     if (info.has_checksums && !o->sums)
-        cli_tell("tarn: warning: %s: the old index had member checksums, the new one has "
+        cli_note("tarn: warning: %s: the old index had member checksums, the new one has "
                  "none; use --sums to compute them\n",
                  path);
 }
@@ -174,7 +174,7 @@ static int run(const cli_args *args)
     for (size_t i = 0; i < folds.count; i++)
         alone -= folds.folds[i].compressed;
     if (alone)
-        cli_tell("tarn: warning: %s: skipped %s; decompress them first\n", args->words[0],
+        cli_note("tarn: warning: %s: skipped %s; decompress them first\n", args->words[0],
                  cli_count(alone, "compressed archive"));
     if (json.out) cli_json_open(&json, NULL, '[');
     for (size_t i = 0; i < folds.count; i++) {

@@ -142,9 +142,9 @@ static int show_failure(const cli_out *out, const tarn_pack_report *r,
         samples += r->folds[i].samples;
     if (err->code == TARN_ERR_EXISTS && samples && out->hint &&
         !cli_has(out->args, "append"))
-        cli_tell("tarn: %s\n", out->hint);
+        cli_note("tarn: %s\n", out->hint);
     if (r->kept)
-        cli_tell(
+        cli_note(
             "tarn: kept %s; continue with --resume, or start over with --overwrite\n",
             cli_count(r->kept, "finished shard"));
     return status;
@@ -166,7 +166,7 @@ int cli_out_run(cli_out *out, const char *const *sources, size_t count)
         tarn_pack(sources, count, out->target, &out->options, r, sizeof *r, &err);
     cli_progress_end(&out->progress);
     if (out->n_notices > MAX_NOTICES)
-        cli_tell("tarn: warning: %llu files skipped\n", (unsigned long long)r->skipped);
+        cli_note("tarn: warning: %llu files skipped\n", (unsigned long long)r->skipped);
     if (status != TARN_OK) return show_failure(out, r, &err);
     if (!out->options.dry_run) print_summary(out, r, now() - began);
     return CLI_OK;

@@ -25,7 +25,7 @@ static char *hidden_text(const char *fmt, va_list args)
     return out;
 }
 
-void cli_tell(const char *fmt, ...)
+void cli_note(const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
@@ -70,7 +70,7 @@ int cli_fail(const tarn_error *err)
     /* The library blocks SIGPIPE. A command ends by the signal, silently, unless the
      * signal was ignored when it started. */
     if (is_broken_pipe(err)) raise(SIGPIPE);
-    cli_tell("tarn: %s\n", tarn_error_text(err, text, sizeof text));
+    cli_note("tarn: %s\n", tarn_error_text(err, text, sizeof text));
     if (err->code == TARN_ERR_CANCELLED) return 130;
     return err->code == TARN_ERR_USAGE ? CLI_USAGE : CLI_DATA;
 }
@@ -79,7 +79,7 @@ void cli_warn(void *context, const tarn_error *what)
 {
     char text[TARN_ERROR_PATH_MAX + TARN_ERROR_MESSAGE_MAX + 64];
     (void)context;
-    cli_tell("tarn: warning: %s\n", tarn_error_text(what, text, sizeof text));
+    cli_note("tarn: warning: %s\n", tarn_error_text(what, text, sizeof text));
 }
 
 const char *cli_count(uint64_t n, const char *what)
