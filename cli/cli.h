@@ -11,10 +11,12 @@
 enum { CLI_OK = 0, CLI_DATA = 1, CLI_USAGE = 2, CLI_MAX_OPTIONS = 64 };
 
 typedef struct cli_option {
-    const char *name;  /* without the dashes; "" for a heading; NULL ends the table */
-    char letter;       /* 0 for none */
-    const char *value; /* placeholder for the value, such as "N"; NULL for a switch */
-    const char *help;  /* or the text of the heading */
+    const char *name; /* without the dashes; "" for a heading; NULL ends the table */
+    char letter;      /* 0 for none */
+    /* Placeholder for the value, such as "N"; "[=WORD]" if it may be omitted; NULL for a
+     * switch. */
+    const char *value;
+    const char *help; /* or the text of the heading */
 } cli_option;
 
 /* Groups the options that follow it. A table has no headings, or starts with one. */
@@ -28,11 +30,19 @@ typedef struct cli_example {
     const char *meaning;
 } cli_example;
 
+/* An option as it was given. */
+typedef struct cli_given {
+    int option; /* index in the table */
+    const char *value;
+} cli_given;
+
 typedef struct cli_args {
     const struct cli_command *command;
     const char *values[CLI_MAX_OPTIONS]; /* by index in the table; "" for a switch */
     const char **words;                  /* positional arguments */
     int n_words;
+    cli_given *given; /* all options in order, for those that may be repeated */
+    int n_given;
 } cli_args;
 
 typedef struct cli_command {
@@ -58,9 +68,29 @@ int cli_show_overview(FILE *out);
 /* args.c: the value of an option, or NULL if it was not given. */
 const char *cli_value(const cli_args *args, const char *name);
 bool cli_has(const cli_args *args, const char *name);
+/* The values of an option that may be repeated: the first for n = 0, and so on; then
+ * NULL. */
+const char *cli_value_at(const cli_args *args, const char *name, size_t n);
 /* Sets an option as if it had been given. The command must have the option. */
 void cli_set(cli_args *args, const char *name, const char *value);
 int cli_parse(const cli_command *command, int argc, char **argv, cli_args *out);
+void cli_args_free(cli_args *args);
+
+/* The known word that is nearest to an unknown one. Start with the word alone. */
+typedef struct cli_guess {
+    const char *word, *best;
+    size_t distance;
+} cli_guess;
+void cli_guess_try(cli_guess *guess, const char *known);
+/* "; did you mean --fields?", with a prefix such as "--", or "" if no word is near. */
+const char *cli_guess_text(const cli_guess *guess, const char *prefix);
+/* The same for the name of a subcommand. */
+const char *cli_guess_command(const char *name);
+/* Takes one of count words (at most 16) as the value of an option; *out is its number,
+ * and is left alone without the option. False after printing a usage message. */
+bool cli_choice(const cli_args *args, const char *name, const char *const *words,
+                size_t count, int *out);
+
 bool cli_number(const cli_args *args, const char *name, unsigned *out);
 bool cli_keys(const cli_args *args, tarn_keys *out);
 bool cli_ends_with(const char *text, const char *ending); /* ignores case */
