@@ -177,11 +177,10 @@ int cli_iac_info(const cli_args *args);
 int cli_iac_ls(const cli_args *args);
 int cli_iac_get(const cli_args *args);
 int cli_iac_verify(const cli_args *args);
-/* Create an IAC file from a folder or a manifest (a file), or from another IAC file;
- * with upgrade, only the header is rewritten. Both print a summary and return the exit
- * status. */
+/* Reads the options for IAC files. */
 int cli_iac_options(const cli_args *args, tarn_iac_write_options *out);
-int cli_iac_pack(const cli_args *args, const char *output);
+/* Creates an IAC file from another; with upgrade, only the header is rewritten. Prints a
+ * summary and returns the exit status. */
 int cli_iac_convert(const cli_args *args, const char *from, const char *to);
 /* Prints the summary of a written IAC file, in the format the options ask for. */
 void cli_iac_print_summary(const cli_args *args, uint64_t records, const char *path);
@@ -190,7 +189,8 @@ bool cli_is_pack_name(const char *path);
 
 /* Options that both share. */
 #define CLI_IAC_OPTIONS                                                                  \
-    {"codec", 0, "NAME", ".iac: compress each payload: none, brotli, zstd or gzip"},     \
+    {"codec", 0, "NAME",                                                                 \
+     ".iac: compress payloads with brotli, zstd or gzip; or what they are: png, jpeg"},  \
         {"level", 0, "N",                                                                \
          "compression level, with --codec or for an archive such as x.tar.zst"},         \
         {"version", 0, "N", ".iac: format version, 2 (default) or 1"},                   \

@@ -391,14 +391,21 @@ bool cli_is_pack_name(const char *path)
 
 int cli_iac_options(const cli_args *args, tarn_iac_write_options *o)
 {
-    static const char *const codecs[] = {"none", "raw", "brotli", "zstd", "gzip", ""};
-    const char *codec = cli_value(args, "codec");
+    static const char *const words[] = {"none",   "brotli", "zstd", "gzip",
+                                        "jpeg",   "png",    "jxl",  "jpeg2000",
+                                        "jpegls", "jpg",    "raw"};
+    enum { IMAGES = 4, JPG = 9, RAW = 10 };
     unsigned level = 0;
-    for (size_t i = 0; codec && !o->codec && i < sizeof codecs / sizeof *codecs; i++)
-        if (strcmp(codecs[i], codec) == 0) o->codec = codecs[i];
-    if (codec && !o->codec)
+    int codec = -1;
+    if (!cli_choice(args, "codec", words, sizeof words / sizeof *words, &codec))
+        return CLI_USAGE;
+    if (codec >= 0) o->codec = words[codec == JPG ? IMAGES : codec == RAW ? 0 : codec];
+    o->encoded = codec >= IMAGES && codec < RAW;
+    if (o->encoded && cli_has(args, "level"))
         return cli_usage(args->command,
-                         "--codec must be none, brotli, zstd or gzip, not %s", codec);
+                         "--level does not apply to --codec %s: the payloads "
+                         "are stored unchanged",
+                         o->codec);
     if (!cli_number(args, "level", &level) || !cli_number(args, "version", &o->version))
         return CLI_USAGE;
     o->level = (int)level;
@@ -423,42 +430,6 @@ void cli_iac_print_summary(const cli_args *args, uint64_t records, const char *p
     cli_json_close(&j, '}');
     cli_json_close(&j, ']');
     cli_json_line(&j);
-}
-
-static int show_progress(void *progress, uint64_t done, uint64_t total, uint64_t bytes)
-{
-    (void)bytes;
-    return cli_progress_step(progress, done, total);
-}
-
-int cli_iac_pack(const cli_args *args, const char *output)
-{
-    static const char *const foreign[] = {
-        "max-count",      "max-size",  "resume",       "append",
-        "fold",           "val",       "test",         "seed",
-        "shuffle",        "keys",      "dry-run",      "lenient",
-        "allow-pipe",     "as",        "add",          "threads",
-        "metadata",       "checksums", "header-pages", "reserve",
-        "class-from-dir", NULL};
-    tarn_error err;
-    tarn_iac_write_options o = TARN_IAC_WRITE_OPTIONS_INIT;
-    tarn_pack_options p = TARN_PACK_OPTIONS_INIT;
-    tarn_pack_report report;
-    int status = cli_refuse(args, "IAC files", foreign);
-    if (status == CLI_OK) status = cli_iac_options(args, &o);
-    if (status != CLI_OK) return status;
-    cli_progress progress;
-    cli_progress_begin(&progress, "packing", !cli_has(args, "quiet"));
-    progress.samples = true;
-    p.records = &o;
-    p.progress = show_progress;
-    p.progress_context = &progress;
-    tarn_status made = tarn_pack(args->words, (size_t)args->n_words, output, &p, &report,
-                                 sizeof report, &err);
-    cli_progress_end(&progress);
-    if (made != TARN_OK) return cli_fail(&err);
-    cli_iac_print_summary(args, report.folds[0].samples, output);
-    return CLI_OK;
 }
 
 int cli_iac_convert(const cli_args *args, const char *from, const char *to)

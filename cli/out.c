@@ -124,9 +124,9 @@ static void print_summary(const cli_out *out, const tarn_pack_report *r, double 
     show_amount((double)payload / seconds, "B/s\n");
 }
 
-static int show_failure(const cli_out *out, const tarn_pack_report *r,
-                        const tarn_error *err)
+int cli_out_fail(const cli_out *out, const tarn_error *err)
 {
+    const tarn_pack_report *r = &out->report;
     char text[TARN_ERROR_PATH_MAX + TARN_ERROR_MESSAGE_MAX + 64];
     uint64_t samples = 0;
     int status =
@@ -138,6 +138,11 @@ static int show_failure(const cli_out *out, const tarn_pack_report *r,
     if (err->code == TARN_ERR_EXISTS && samples && out->hint &&
         !cli_has(out->args, "append"))
         fprintf(stderr, "tarn: %s\n", out->hint);
+    if (r->bad && out->options.check == TARN_CHECK_STOP)
+        fprintf(stderr,
+                "tarn: nothing was packed, because of %s; fix what is reported "
+                "above, or leave these samples out with --check=skip\n",
+                cli_count(r->bad, "bad field"));
     if (r->kept)
         fprintf(stderr,
                 "tarn: kept %s; continue with --resume, or start over with --overwrite\n",
@@ -163,7 +168,10 @@ int cli_out_run(cli_out *out, const char *const *sources, size_t count)
     if (out->n_notices > MAX_NOTICES)
         fprintf(stderr, "tarn: warning: %llu files skipped\n",
                 (unsigned long long)r->skipped);
-    if (status != TARN_OK) return show_failure(out, r, &err);
+    if (status != TARN_OK) return cli_out_fail(out, &err);
+    if (r->bad)
+        fprintf(stderr, "tarn: warning: left out the samples with %s\n",
+                cli_count(r->bad, "bad field"));
     if (!out->options.dry_run) print_summary(out, r, now() - began);
     return CLI_OK;
 }

@@ -296,13 +296,15 @@ static void folders_and_manifests_are_packed(void **state)
     uint64_t records, row;
     tarn_iac *pack;
     tarn_view view;
-    tarn_iac_write_options o = TARN_IAC_WRITE_OPTIONS_INIT;
-    o.overwrite = true;
+    tarn_iac_write_options write = TARN_IAC_WRITE_OPTIONS_INIT;
+    tarn_pack_type text = {"t", "text"};
+    tarn__records_options o = {.write = &write};
+    write.overwrite = true;
     mkdir(folder, 0755);
     mkdir(scratch_path("files/sub"), 0755);
     write_file(scratch_path("files/b.txt"), "bb", 2);
     write_file(scratch_path("files/sub/a.txt"), "a", 1);
-    OK(tarn__records_from_folder(path, folder, &o, NULL, &records, &err));
+    OK(tarn__records_from_folder(path, folder, &o, &records, &err));
     assert_int_equal(records, 2);
     OK(tarn_iac_open(path, NULL, &pack, &err));
     OK(tarn_iac_find(pack, "path", "sub/a.txt", 9, 0, &row, &err));
@@ -313,8 +315,14 @@ static void folders_and_manifests_are_packed(void **state)
         "{\"file\": \"files/b.txt\", \"n\": 5, \"t\": \"x\"}\n\n"
         "{\"file\": \"files/sub/a.txt\", \"n\": null, \"t\": 1.50}";
     write_file(scratch_path("list.jsonl"), lines, sizeof lines - 1);
-    OK(tarn__records_from_manifest(path, scratch_path("list.jsonl"), &o, NULL, &records,
-                                   &err));
+    FAILS(TARN_ERR_FORMAT,
+          "line 3: column t: the value is float, but in line 1 it is text",
+          tarn__records_from_manifest(path, scratch_path("list.jsonl"), &o, &records,
+                                      &err));
+    o.types = &text;
+    o.n_types = 1;
+    OK(tarn__records_from_manifest(path, scratch_path("list.jsonl"), &o, &records, &err));
+    o.n_types = 0;
     OK(tarn_iac_open(path, NULL, &pack, &err));
     assert_string_equal(iac_column(pack, TARN_IAC_INDEX, 0).type, "int64");
     OK(tarn_iac_find(pack, "t", "1.5", 3, 0, &row, &err));
@@ -325,8 +333,8 @@ static void folders_and_manifests_are_packed(void **state)
     tarn_iac_close(pack);
     write_file(scratch_path("list.jsonl"), "{\"n\": 5}\n", 9);
     FAILS(TARN_ERR_FORMAT, "no \"file\"",
-          tarn__records_from_manifest(path, scratch_path("list.jsonl"), &o, NULL,
-                                      &records, &err));
+          tarn__records_from_manifest(path, scratch_path("list.jsonl"), &o, &records,
+                                      &err));
     free(folder);
     free(path);
 }
