@@ -114,6 +114,7 @@ static int take_choice(packing *p)
     if (check && *check && strcmp(check, "skip") != 0)
         return cli_usage(p->args->command, "--check takes =skip or nothing, not =%s",
                          check);
+    o->manifest_root = cli_value(p->args, "root");
     if (!take_types(p)) return CLI_USAGE;
     if (check) o->check = *check ? TARN_CHECK_SKIP : TARN_CHECK_STOP;
     if (!cli_number(p->args, "class-level", &o->class_level)) return CLI_USAGE;
@@ -287,6 +288,7 @@ static const cli_applies of_targets[] = {
     {"include", CLI_TO_SAMPLES | CLI_TO_IAC, "folders, archives and .iac"},
     {"exclude", CLI_TO_SAMPLES | CLI_TO_IAC, "folders, archives and .iac"},
     {"rename", OF_SAMPLES},
+    {"root", CLI_TO_SAMPLES | CLI_TO_IAC, "folders, archives and .iac"},
     {"check", OF_SAMPLES},
     {"as-file", OF_SAMPLES},
     {"types", OF_IAC},
@@ -373,6 +375,7 @@ static const cli_option options[] = {
     {"rename", 0, "OLD,...=NEW", "other names for fields, as in jpg,jpeg,png=img"},
     {"check", 0, "[=skip]",
      "decode each field first; pack nothing, or skip samples, if some are bad"},
+    {"root", 0, "DIR", "folder of relative paths in manifests (default: the manifest's)"},
     {"as-file", 0, NULL, "pack a .parquet file as one field of a sample"},
     {"types", 0, "LIST",
      ".iac: types of a manifest's columns: a=int,b=float, text, bool, timestamp"},

@@ -188,6 +188,8 @@ typedef struct tarn_pack_options {
      * is given). A column of type text holds other values as JSON. */
     const tarn_pack_type *types;
     size_t n_types;
+    /* The folder of relative paths in manifests; NULL: the folder of the manifest. */
+    const char *manifest_root;
 } tarn_pack_options;
 
 #define TARN_PACK_OPTIONS_INIT                                                           \

@@ -36,6 +36,7 @@ typedef struct tarn__collection_options {
     tarn_keys keys;
     bool class_from_dir; /* add a field "cls"; see tarn/pack.h */
     unsigned class_level;
+    const char *root; /* of relative paths in manifests; NULL: the manifest's folder */
     tarn__globs globs;
     const tarn_pack_rename *renames;
     size_t n_renames;

@@ -159,6 +159,7 @@ static tarn_status collect_files(packing *p, tarn_error *err)
     tarn__collection_options c = {.keys = o->keys,
                                   .class_from_dir = o->class_from_dir,
                                   .class_level = o->class_level,
+                                  .root = o->manifest_root,
                                   .globs = globs_of(o),
                                   .renames = o->renames,
                                   .n_renames = o->n_renames,
@@ -319,6 +320,7 @@ static tarn_status pack_records(packing *p, tarn_error *err)
                                      globs_of(o),
                                      o->types,
                                      o->n_types,
+                                     o->manifest_root,
                                      on_record,
                                      p};
     TARN_TRY(is_folder(p->sources[0], &folder, err));

@@ -245,6 +245,7 @@ tarn_status tarn__records_from_manifest(const char *path, const char *manifest_p
     if (status == TARN_OK) {
         status = tarn__manifest_open(&from, manifest_path, err);
         if (status == TARN_OK) {
+            from.root = o->root;
             status = pack_manifest(m, &from, path, o, err);
             tarn__manifest_close(&from);
         }

@@ -12,6 +12,7 @@ typedef struct tarn__records_options {
     tarn__globs globs;                   /* for folders */
     const tarn_pack_type *types;         /* for manifests */
     size_t n_types;
+    const char *root; /* of relative paths in the manifest; NULL: its folder */
     /* Called after each record; non-zero stops with TARN_ERR_CANCELLED. bytes is the size
      * of all payloads so far. May be NULL. */
     int (*step)(void *context, uint64_t done, uint64_t total, uint64_t bytes);
