@@ -355,13 +355,13 @@ char *cli_file_text(const char *path)
     bool standard = strcmp(path, "-") == 0;
     FILE *in = standard ? stdin : fopen(path, "rb");
     if (!in) {
-        fprintf(stderr, "tarn: %s: cannot open: %s\n", path, strerror(errno));
+        cli_note("tarn: %s: cannot open: %s\n", path, strerror(errno));
         return NULL;
     }
     char *text = read_stream(in);
     if (ferror(in)) {
-        fprintf(stderr, "tarn: %s: cannot read: %s\n", standard ? "standard input" : path,
-                strerror(errno));
+        cli_note("tarn: %s: cannot read: %s\n", standard ? "standard input" : path,
+                 strerror(errno));
         free(text);
         text = NULL;
     }

@@ -55,7 +55,7 @@ static file *add_file(cli_arrays *list)
 
 static int fail_path(const char *path, const char *what)
 {
-    fprintf(stderr, "tarn: %s: %s: %s\n", path, what, strerror(errno));
+    cli_note("tarn: %s: %s: %s\n", path, what, strerror(errno));
     return CLI_DATA;
 }
 
@@ -98,7 +98,7 @@ static int load_numpy(cli_arrays *list, const char *path, const char *name)
     if (status != CLI_OK) return status;
     if (tarn_decode(cli_kind_of(path) == CLI_NPY ? "npy" : "npz", f->map, f->size, &o,
                     &f->value, &err) != TARN_OK) {
-        fprintf(stderr, "tarn: %s: %s\n", path, err.message);
+        cli_note("tarn: %s: %s\n", path, err.message);
         return CLI_DATA;
     }
     char *own = name ? strdup(name) : stem(path);
@@ -181,8 +181,7 @@ int cli_arrays_load(cli_arrays *list, const char *word)
         status = load_numpy(list, path, name);
         break;
     default:
-        fprintf(stderr, "tarn: %s: arrays are read from .npy, .npz and .gnz only\n",
-                path);
+        cli_note("tarn: %s: arrays are read from .npy, .npz and .gnz only\n", path);
         status = CLI_USAGE;
     }
     free(name);
@@ -419,13 +418,11 @@ static int save_numpy(const cli_args *args, const cli_arrays *list, const char *
     tarn_encode_options o = TARN_ENCODE_OPTIONS_INIT;
     bool npy = cli_kind_of(path) == CLI_NPY;
     if (npy && list->count != 1) {
-        fprintf(stderr, "tarn: %s: a .npy holds one array (found %zu)\n", path,
-                list->count);
+        cli_note("tarn: %s: a .npy holds one array (found %zu)\n", path, list->count);
         return CLI_USAGE;
     }
     if (!cli_has(args, "overwrite") && lstat(path, &st) == 0) {
-        fprintf(stderr, "tarn: %s: the file exists; use --overwrite to replace it\n",
-                path);
+        cli_note("tarn: %s: the file exists; use --overwrite to replace it\n", path);
         return CLI_DATA;
     }
     o.npz_stored = !cli_has(args, "compress");

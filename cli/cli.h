@@ -118,6 +118,11 @@ void cli_list_free(cli_list *list);
 /* Prints a message and exits. The next run removes what this one was writing. */
 _Noreturn void cli_no_memory(void);
 
+/* printf to standard error and to standard output. Names in the text come from files, so
+ * control characters other than newlines and tabs are escaped: always on standard error,
+ * and on standard output if it is a terminal. */
+void cli_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void cli_print(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 int cli_usage(const cli_command *command, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 int cli_fail(const tarn_error *err);                  /* returns the exit status */

@@ -265,10 +265,9 @@ static int look_into_gnz(conversion *c)
     for (size_t i = 0; !cli_has(&c->args, "fields") && i < whole.arrays; i++) {
         if (tarn_gnz_array_get(gnz, i, &info, sizeof info, NULL) != TARN_OK) continue;
         if (info.ndim && info.shape[0] == part->info.in_file) continue;
-        fprintf(stderr,
-                "tarn: warning: %s: skipped array %s: it does not have one row for each "
-                "of %s\n",
-                part->path, info.name, cli_count(part->info.in_file, "sample"));
+        cli_note("tarn: warning: %s: skipped array %s: it does not have one row for each "
+                 "of %s\n",
+                 part->path, info.name, cli_count(part->info.in_file, "sample"));
     }
     tarn_gnz_close(gnz);
     return CLI_OK;
@@ -288,10 +287,9 @@ int cli_convert_dataset(const cli_args *args)
     if (status == CLI_OK) status = all_targets(&c);
     cli_progress_end(&c.progress);
     if (c.nameless)
-        fprintf(stderr,
-                "tarn: warning: skipped %s: their names have no field (no text after a "
-                "dot)\n",
-                cli_count(c.nameless, "member"));
+        cli_note("tarn: warning: skipped %s: their names have no field (no text after a "
+                 "dot)\n",
+                 cli_count(c.nameless, "member"));
     free(c.order);
     free(c.metadata);
     cli_sources_close(&c.sources);

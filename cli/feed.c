@@ -20,7 +20,7 @@ bool cli_is_folder(const char *path)
     struct stat st;
     if (stat(path, &st) == 0) return S_ISDIR(st.st_mode);
     if (errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG) return false;
-    fprintf(stderr, "tarn: %s: cannot stat: %s\n", path, strerror(errno));
+    cli_note("tarn: %s: cannot stat: %s\n", path, strerror(errno));
     exit(CLI_DATA);
 }
 

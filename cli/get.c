@@ -9,7 +9,7 @@
 
 static int fail_write(const char *path)
 {
-    fprintf(stderr, "tarn: %s: cannot write: %s\n", path, strerror(errno));
+    cli_note("tarn: %s: cannot write: %s\n", path, strerror(errno));
     return CLI_DATA;
 }
 
@@ -102,15 +102,15 @@ static int get_files(cli_fold *f, uint64_t sample, const char *field, const char
 static void put_names(const cli_fold *f, const char *separator)
 {
     for (size_t k = 0; k < f->count; k++)
-        fprintf(stderr, "%s%s", k ? separator : "",
-                tarn_dataset_field(f->set, f->members[k].field));
+        cli_note("%s%s", k ? separator : "",
+                 tarn_dataset_field(f->set, f->members[k].field));
     fputc('\n', stderr);
 }
 
 static int several(const cli_fold *f, const char *key)
 {
-    fprintf(stderr, "tarn: %s has %zu fields; name one, or give a folder with -o: ", key,
-            f->count);
+    cli_note("tarn: %s has %zu fields; name one, or give a folder with -o: ", key,
+             f->count);
     put_names(f, " ");
     return CLI_USAGE;
 }
@@ -119,8 +119,8 @@ static int lacks(const cli_fold *f, const char *key, const char *field)
 {
     char shown[200];
     const char *path = f->fold.index_path ? f->fold.index_path : f->fold.shards[0];
-    fprintf(stderr, "tarn: %s: sample %s has no field %s; it has ", path,
-            tarn_printable(shown, sizeof shown, key, strlen(key)), field);
+    cli_note("tarn: %s: sample %s has no field %s; it has ", path,
+             tarn_printable(shown, sizeof shown, key, strlen(key)), field);
     put_names(f, ", ");
     return CLI_DATA;
 }
@@ -152,11 +152,10 @@ static bool is_the_key(void *context, const char *key, size_t len)
 
 static int several_fields(const tarn_samples_item *item)
 {
-    fprintf(stderr,
-            "tarn: %s has %zu fields; name one, or give a folder with -o:", item->key,
-            item->count);
+    cli_note("tarn: %s has %zu fields; name one, or give a folder with -o:", item->key,
+             item->count);
     for (size_t i = 0; i < item->count; i++)
-        fprintf(stderr, " %s", item->fields[i].name);
+        cli_note(" %s", item->fields[i].name);
     fputc('\n', stderr);
     return CLI_USAGE;
 }
@@ -193,8 +192,8 @@ static int get_from_stream(const cli_args *args, const char *key, const char *fi
     if (status == TARN_OK) {
         result = put_item(&item, output);
     } else if (status == TARN_END) {
-        fprintf(stderr, "tarn: no sample with key %s%s%s in %s\n", key,
-                field ? " and field " : "", field ? field : "", s.url);
+        cli_note("tarn: no sample with key %s%s%s in %s\n", key,
+                 field ? " and field " : "", field ? field : "", s.url);
         result = CLI_DATA;
     }
     cli_stream_close(&s);

@@ -78,11 +78,12 @@ static int info_json(const char *path, const tarn_iac *pack, const tarn_iac_info
 static void show_columns(const char *what, const tarn_iac *pack, tarn_iac_table table,
                          uint64_t rows, uint64_t bytes)
 {
-    printf("  %-9s %s, %s\n", what, cli_count(rows, "row"), cli_count(bytes, "byte"));
+    cli_print("  %-9s %s, %s\n", what, cli_count(rows, "row"), cli_count(bytes, "byte"));
     tarn_iac_column c;
     for (size_t i = 0; get_column(pack, table, i, &c); i++) {
         char shown[256];
-        printf("    %-24s ", tarn_printable(shown, sizeof shown, c.name, strlen(c.name)));
+        cli_print("    %-24s ",
+                  tarn_printable(shown, sizeof shown, c.name, strlen(c.name)));
         put_text(c.type, strlen(c.type));
         putchar('\n');
     }
@@ -91,7 +92,7 @@ static void show_columns(const char *what, const tarn_iac *pack, tarn_iac_table 
 static void show_header(const tarn_iac_info *info)
 {
     const char *at = info->header, *end = at + info->header_length;
-    printf("  header\n");
+    cli_print("  header\n");
     while (at < end) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));
         size_t len = (size_t)((stop ? stop : end) - at);
@@ -115,18 +116,18 @@ int cli_iac_info(const cli_args *args)
         tarn_iac_close(pack);
         return status;
     }
-    printf("%s: %s, %s of payloads in an IAC file of version %u\n",
-           cli_base_name(args->words[0]), cli_count(info.records, "record"),
-           cli_count(info.data_length, "byte"), info.version);
+    cli_print("%s: %s, %s of payloads in an IAC file of version %u\n",
+              cli_base_name(args->words[0]), cli_count(info.records, "record"),
+              cli_count(info.data_length, "byte"), info.version);
     char type[256], codec[256];
     tarn_printable(type, sizeof type, info.payload_type, strlen(info.payload_type));
     tarn_printable(codec, sizeof codec, info.codec, strlen(info.codec));
-    printf("  payloads  %s, codec %s%s\n", type[0] ? type : "(no type)",
-           codec[0] ? codec : "(not given)",
-           info.has_checksums ? ", with checksums" : ", no checksums");
+    cli_print("  payloads  %s, codec %s%s\n", type[0] ? type : "(no type)",
+              codec[0] ? codec : "(not given)",
+              info.has_checksums ? ", with checksums" : ", no checksums");
     if (!info.has_spans)
-        printf("  records   %s each, located by number\n",
-               cli_count(info.record_bytes, "byte"));
+        cli_print("  records   %s each, located by number\n",
+                  cli_count(info.record_bytes, "byte"));
     show_columns("slides", pack, TARN_IAC_SLIDES, info.slides, info.slide_table_length);
     show_columns("index", pack, TARN_IAC_INDEX, info.records, info.index_table_length);
     show_header(&info);
@@ -163,9 +164,9 @@ static tarn_status list_row(listing *l, uint64_t row, tarn_error *err)
         if (located) cli_json_number(&l->out, "size", size);
         cli_json_open(&l->out, "columns", '{');
     } else {
-        printf("%llu", (unsigned long long)row);
-        if (!l->names && located) printf("\t%llu", (unsigned long long)size);
-        if (!l->names && !located) printf("\t-");
+        cli_print("%llu", (unsigned long long)row);
+        if (!l->names && located) cli_print("\t%llu", (unsigned long long)size);
+        if (!l->names && !located) cli_print("\t-");
     }
     for (size_t i = 0; i < l->count && !l->names; i++) {
         tarn_view value;
@@ -214,7 +215,7 @@ static bool choose_columns(const cli_args *args, listing *l)
             i++;
         good = i < all;
         if (good) l->columns[l->count++] = i;
-        if (!good) fprintf(stderr, "tarn: the index has no column %s\n", list.items[k]);
+        if (!good) cli_note("tarn: the index has no column %s\n", list.items[k]);
     }
     for (size_t i = 0; !asked && get_column(l->pack, TARN_IAC_INDEX, i, &c); i++)
         if (strcmp(c.name, "offset") != 0 && strcmp(c.name, "length") != 0 &&
@@ -299,8 +300,8 @@ static tarn_status find_row(tarn_iac *pack, const char *key, uint64_t *out,
     tarn_status status = tarn_iac_find(pack, column, equals + 1, len, 0, out, err);
     if (status == TARN_OK &&
         tarn_iac_find(pack, column, equals + 1, len, *out + 1, &other, NULL) == TARN_OK)
-        fprintf(stderr, "tarn: several records have %s; using the first, row %llu\n", key,
-                (unsigned long long)*out);
+        cli_note("tarn: several records have %s; using the first, row %llu\n", key,
+                 (unsigned long long)*out);
     free(column);
     return status;
 }
@@ -344,9 +345,9 @@ static void show_report(cli_json *j, const tarn_iac_report *r, const tarn_error 
 {
     if (!j->out) {
         if (failed) return;
-        printf("%s: %s; %s checked\n", cli_count(r->records, "record"),
-               r->problems ? cli_count(r->problems, "problem") : "all good",
-               cli_count(r->checksummed, "payload"));
+        cli_print("%s: %s; %s checked\n", cli_count(r->records, "record"),
+                  r->problems ? cli_count(r->problems, "problem") : "all good",
+                  cli_count(r->checksummed, "payload"));
         return;
     }
     cli_json_close(j, ']');
@@ -420,7 +421,7 @@ void cli_iac_print_summary(const cli_args *args, uint64_t records, const char *p
     cli_json j = {.out = stdout};
     if (cli_has(args, "quiet")) return;
     if (!cli_has(args, "json")) {
-        printf("%s -> %s\n", cli_count(records, "record"), path);
+        cli_print("%s -> %s\n", cli_count(records, "record"), path);
         return;
     }
     cli_json_open(&j, NULL, '[');
@@ -441,6 +442,6 @@ int cli_iac_convert(const cli_args *args, const char *from, const char *to)
     o.encoded = !cli_has(args, "codec");
     o.upgrade = cli_has(args, "upgrade");
     if (tarn_iac_rewrite(from, to, &o, &err) != TARN_OK) return cli_fail(&err);
-    if (!cli_has(args, "quiet")) printf("%s -> %s\n", from, to);
+    if (!cli_has(args, "quiet")) cli_print("%s -> %s\n", from, to);
     return CLI_OK;
 }

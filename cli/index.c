@@ -9,23 +9,23 @@ static void print_result(const char *fold, const char *path, const tarn_index *i
 {
     tarn_index_info i;
     tarn_index_info_get(index, &i, sizeof i);
-    printf("%s: %s, %s, %s in %s -> %s\n", fold, cli_count(i.samples, "sample"),
-           cli_count(i.rows, "member"), cli_count(i.fields, "field"),
-           cli_count(shards, "shard"), path);
+    cli_print("%s: %s, %s, %s in %s -> %s\n", fold, cli_count(i.samples, "sample"),
+              cli_count(i.rows, "member"), cli_count(i.fields, "field"),
+              cli_count(shards, "shard"), path);
     if (!i.contiguous)
-        printf("%s: the members of some samples are not consecutive\n", fold);
+        cli_print("%s: the members of some samples are not consecutive\n", fold);
     if (r->directories || r->links || r->devices)
-        printf("%s: skipped %s, %s, %s\n", fold, cli_count(r->directories, "folder"),
-               cli_count(r->links, "link"), cli_count(r->devices, "device"));
+        cli_print("%s: skipped %s, %s, %s\n", fold, cli_count(r->directories, "folder"),
+                  cli_count(r->links, "link"), cli_count(r->devices, "device"));
     if (r->unkeyed)
-        printf("%s: skipped %s without key or field\n", fold,
-               cli_count(r->unkeyed, "member"));
+        cli_print("%s: skipped %s without key or field\n", fold,
+                  cli_count(r->unkeyed, "member"));
     if (r->duplicates)
-        printf("%s: %s with the key and field of another\n", fold,
-               cli_count(r->duplicates, "member"));
+        cli_print("%s: %s with the key and field of another\n", fold,
+                  cli_count(r->duplicates, "member"));
     if (r->damages)
-        printf("%s: skipped damage in %s, %s\n", fold, cli_count(r->damages, "place"),
-               cli_count(r->lost_bytes, "byte"));
+        cli_print("%s: skipped damage in %s, %s\n", fold, cli_count(r->damages, "place"),
+                  cli_count(r->lost_bytes, "byte"));
 }
 
 static void show_json(cli_json *j, const char *fold, const char *path,
@@ -66,10 +66,9 @@ static void inherit_key_rule(const cli_args *args, const char *path,
     tarn_index_free(old);
     if (info.keys_known && !cli_has(args, "keys")) o->keys = info.keys;
     if (info.has_checksums && !o->sums)
-        fprintf(stderr,
-                "tarn: warning: %s: the old index had member checksums, the new one has "
-                "none; use --sums to compute them\n",
-                path);
+        cli_note("tarn: warning: %s: the old index had member checksums, the new one has "
+                 "none; use --sums to compute them\n",
+                 path);
 }
 
 static tarn_status index_fold(const tarn_listed_fold *fold, const tarn_index_options *o,
@@ -175,8 +174,8 @@ static int run(const cli_args *args)
     for (size_t i = 0; i < folds.count; i++)
         alone -= folds.folds[i].compressed;
     if (alone)
-        fprintf(stderr, "tarn: warning: %s: skipped %s; decompress them first\n",
-                args->words[0], cli_count(alone, "compressed archive"));
+        cli_note("tarn: warning: %s: skipped %s; decompress them first\n", args->words[0],
+                 cli_count(alone, "compressed archive"));
     if (json.out) cli_json_open(&json, NULL, '[');
     for (size_t i = 0; i < folds.count; i++) {
         const tarn_listed_fold *fold = &folds.folds[i];

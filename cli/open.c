@@ -11,8 +11,7 @@ static void note_scan(const tarn_fold_info *fold, const char *path)
 {
     struct stat st;
     if (fold->index_path || (stat(path, &st) == 0 && !S_ISDIR(st.st_mode))) return;
-    fprintf(
-        stderr,
+    cli_note(
         "tarn: fold %s has no index; scanned its shards (run tarn index to create one)\n",
         fold->name);
 }

@@ -199,22 +199,22 @@ static void show_plan(const packing *p)
     char shown[200];
     for (size_t i = 0; i < r->n_folds; i++)
         samples += r->folds[i].samples;
-    printf("%s from %s and %s; nothing written\n", cli_count(samples, "sample"),
-           cli_count(r->files, "file"), cli_count(r->values, "value"));
+    cli_print("%s from %s and %s; nothing written\n", cli_count(samples, "sample"),
+              cli_count(r->files, "file"), cli_count(r->values, "value"));
     for (size_t i = 0; i < r->n_folds; i++)
-        printf("  fold %s: %s\n", r->folds[i].fold,
-               cli_count(r->folds[i].samples, "sample"));
-    printf("  fields:");
+        cli_print("  fold %s: %s\n", r->folds[i].fold,
+                  cli_count(r->folds[i].samples, "sample"));
+    cli_print("  fields:");
     for (size_t i = 0; i < p->fields.count; i++)
-        printf("%s %s", i ? "," : "",
-               tarn_printable(shown, sizeof shown, p->fields.items[i],
-                              strlen(p->fields.items[i])));
-    printf("\n");
+        cli_print("%s %s", i ? "," : "",
+                  tarn_printable(shown, sizeof shown, p->fields.items[i],
+                                 strlen(p->fields.items[i])));
+    cli_print("\n");
     for (size_t i = 0; i < p->n_keys; i++)
-        printf("  %s -> %s\n", p->keys[i], r->folds[p->parts[i]].fold);
-    if (r->classes) printf("  classes: %u\n", r->classes);
+        cli_print("  %s -> %s\n", p->keys[i], r->folds[p->parts[i]].fold);
+    if (r->classes) cli_print("  classes: %u\n", r->classes);
     if (p->out.options.check)
-        printf("  checked: %s cannot be decoded\n", cli_count(r->bad, "field"));
+        cli_print("  checked: %s cannot be decoded\n", cli_count(r->bad, "field"));
 }
 
 /* --- A record pack ----------------------------------------------------------------- */

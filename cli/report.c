@@ -4,15 +4,66 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "target.h"
+
+/* --- Text that may have names from files ------------------------------------------ */
+
+/* Writes text with its control characters escaped, except newlines and tabs. Backslashes
+ * stay, because names in messages have been escaped already. */
+static void put_calm(FILE *out, const char *text)
+{
+    static const char plain[] = "\\\n\t";
+    while (*text) {
+        size_t len = strcspn(text, plain);
+        char *shown = malloc(4 * len + 8);
+        if (!shown) cli_no_memory();
+        fputs(tarn_printable(shown, 4 * len + 8, text, len), out);
+        free(shown);
+        text += len;
+        for (; *text && strchr(plain, *text); text++)
+            fputc(*text, out);
+    }
+}
+
+static void put_formatted(FILE *out, const char *fmt, va_list args)
+{
+    char *text;
+    if (vasprintf(&text, fmt, args) < 0) cli_no_memory();
+    put_calm(out, text);
+    free(text);
+}
+
+void cli_note(const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    put_formatted(stderr, fmt, args);
+    va_end(args);
+}
+
+void cli_print(const char *fmt, ...)
+{
+    static int terminal = -1;
+    va_list args;
+    if (terminal < 0) terminal = isatty(STDOUT_FILENO);
+    va_start(args, fmt);
+    if (terminal)
+        put_formatted(stdout, fmt, args);
+    else
+        vprintf(fmt, args);
+    va_end(args);
+}
+
+/* --- Errors ------------------------------------------------------------------------ */
 
 int cli_usage(const cli_command *command, const char *fmt, ...)
 {
     va_list args;
     fprintf(stderr, "tarn%s%s: ", command ? " " : "", command ? command->name : "");
     va_start(args, fmt);
-    vfprintf(stderr, fmt, args);
+    put_formatted(stderr, fmt, args);
     va_end(args);
     fprintf(stderr, "\nTry: tarn%s%s --help\n", command ? " " : "",
             command ? command->name : "");
@@ -31,7 +82,7 @@ int cli_fail(const tarn_error *err)
     /* The library blocks SIGPIPE. A command ends by the signal, silently, unless the
      * signal was ignored when it started. */
     if (is_broken_pipe(err)) raise(SIGPIPE);
-    fprintf(stderr, "tarn: %s\n", tarn_error_text(err, text, sizeof text));
+    cli_note("tarn: %s\n", tarn_error_text(err, text, sizeof text));
     if (err->code == TARN_ERR_CANCELLED) return 130;
     return err->code == TARN_ERR_USAGE ? CLI_USAGE : CLI_DATA;
 }
@@ -40,7 +91,7 @@ void cli_warn(void *context, const tarn_error *what)
 {
     char text[TARN_ERROR_PATH_MAX + TARN_ERROR_MESSAGE_MAX + 64];
     (void)context;
-    fprintf(stderr, "tarn: warning: %s\n", tarn_error_text(what, text, sizeof text));
+    cli_note("tarn: warning: %s\n", tarn_error_text(what, text, sizeof text));
 }
 
 const char *cli_count(uint64_t n, const char *what)
@@ -90,7 +141,7 @@ void cli_watch_problem(void *context, const tarn_error *what)
     if (w->json.out)
         cli_json_problem(&w->json, what);
     else
-        printf("%s\n", tarn_error_text(what, text, sizeof text));
+        cli_print("%s\n", tarn_error_text(what, text, sizeof text));
 }
 
 _Noreturn void cli_no_memory(void)

@@ -91,15 +91,15 @@ static int tell_missing(const cli_list *keys, const bool *anywhere)
     for (size_t i = 0; i < keys->count; i++)
         missing += !anywhere[i];
     if (!missing) return CLI_OK;
-    fprintf(stderr, "tarn: not found:");
+    cli_note("tarn: not found:");
     size_t printed = 0;
     for (size_t i = 0; i < keys->count && printed < NAMED; i++)
         if (!anywhere[i])
-            fprintf(stderr, "%s %s", printed++ ? "," : "",
-                    tarn_printable(shown, sizeof shown, keys->items[i],
-                                   strlen(keys->items[i])));
-    fprintf(stderr, "%s (%zu of %s)\n", missing > NAMED ? ", ..." : "", missing,
-            cli_count(keys->count, "key"));
+            cli_note("%s %s", printed++ ? "," : "",
+                     tarn_printable(shown, sizeof shown, keys->items[i],
+                                    strlen(keys->items[i])));
+    cli_note("%s (%zu of %s)\n", missing > NAMED ? ", ..." : "", missing,
+             cli_count(keys->count, "key"));
     return CLI_DATA;
 }
 

@@ -152,9 +152,8 @@ static int fail_torn(const splitting *s, uint64_t sample, const tarn_stored *a,
     char shown[200] = "?";
     if (tarn_dataset_key(s->fold.set, sample, &key, &err) == TARN_OK)
         tarn_printable(shown, sizeof shown, key.data, key.size);
-    fprintf(stderr,
-            "tarn: sample %s is stored in both %s and %s; split with --by samples\n",
-            shown, a->path, b->path);
+    cli_note("tarn: sample %s is stored in both %s and %s; split with --by samples\n",
+             shown, a->path, b->path);
     tarn_text_reset(&key);
     return CLI_DATA;
 }
@@ -190,10 +189,9 @@ static int deal_shards(const splitting *s, shard *shards, size_t count)
             shards[at].part = (uint8_t)part;
         }
         if (at > first) continue;
-        fprintf(stderr,
-                "tarn: fold %s would get no shard (the source has %s); split with --by "
-                "samples\n",
-                s->names[part], cli_count(count, "shard"));
+        cli_note("tarn: fold %s would get no shard (the source has %s); split with --by "
+                 "samples\n",
+                 s->names[part], cli_count(count, "shard"));
         return CLI_DATA;
     }
     qsort(shards, count, sizeof *shards, compare_numbers);

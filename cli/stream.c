@@ -147,8 +147,8 @@ static int check_found(const cli_stream *s)
     for (size_t i = 0; i < s->keys.count; i++) {
         const char *key = s->keys.items[i];
         if (s->found[i] || (i && strcmp(key, s->keys.items[i - 1]) == 0)) continue;
-        fprintf(stderr, "tarn: no sample with key %s in %s\n",
-                tarn_printable(shown, sizeof shown, key, strlen(key)), s->url);
+        cli_note("tarn: no sample with key %s in %s\n",
+                 tarn_printable(shown, sizeof shown, key, strlen(key)), s->url);
         return CLI_DATA;
     }
     return CLI_OK;

@@ -11,7 +11,7 @@ typedef struct packing {
     tarn_pack_rename *renamed;
     tarn_pack_type *typed;
     PyObject *target, *root; /* bytes, or NULL */
-    const char *path; /* the path in target */
+    const char *path;        /* the path in target */
     tarn_pack_options options;
     tarn_fold_writer_options writer;
     tarn_tar_writer_options members; /* options points to it */
@@ -42,23 +42,23 @@ typedef struct flags {
 static int parse(packing *p, flags *f, PyObject *args, PyObject *kwargs)
 {
     static const char *const words[] = {
-        "sources", "target",  "fold",           "splits",     "seed",
-        "shuffle", "keys",    "class_from_dir", "max_count",  "max_size",
-        "append",  "resume",  "overwrite",      "no_sync",    "pax",
-        "level",   "threads", "lenient",        "allow_pipe", "codec",
-        "header",  "version", "dry_run",        "progress",   "include",
-        "exclude", "renames", "types",          "root",       "class_level",
-        "check",   "encoded", NULL};
+        "sources",    "target",         "fold",      "splits",   "seed",    "shuffle",
+        "keys",       "class_from_dir", "max_count", "max_size", "append",  "resume",
+        "overwrite",  "no_sync",        "pax",       "level",    "threads", "lenient",
+        "allow_pipe", "codec",          "header",    "version",  "dry_run", "progress",
+        "include",    "exclude",        "renames",   "types",    "root",    "class_level",
+        "check",      "encoded",        NULL};
     tarn_pack_options *o = &p->options;
     return PyArg_ParseTupleAndKeywords(
-        args, kwargs, "OO&$zO!O&OipO&O&pppppiIppzzIpOOOOOO&Iip:pack", TARNPY_KEYWORDS(words),
-        &f->sources, tarnpy_path_or_none, &p->target, &o->fold, &PyDict_Type, &p->folds,
-        tarnpy_number, &o->seed, &f->shuffle, &f->keys, &f->class_from_dir, tarnpy_number,
-        &p->writer.max_count, tarnpy_number, &p->writer.max_size, &f->append, &f->resume,
-        &f->overwrite, &f->no_sync, &f->pax, &p->sink.level, &o->threads, &f->lenient,
-        &f->allow_pipe, &f->codec, &p->records.header, &p->records.version, &f->dry_run,
-        &p->progress, &f->include, &f->exclude, &f->renames, &f->types,
-        tarnpy_path_or_none, &p->root, &o->class_level, &f->check, &f->encoded);
+        args, kwargs, "OO&$zO!O&OipO&O&pppppiIppzzIpOOOOOO&Iip:pack",
+        TARNPY_KEYWORDS(words), &f->sources, tarnpy_path_or_none, &p->target, &o->fold,
+        &PyDict_Type, &p->folds, tarnpy_number, &o->seed, &f->shuffle, &f->keys,
+        &f->class_from_dir, tarnpy_number, &p->writer.max_count, tarnpy_number,
+        &p->writer.max_size, &f->append, &f->resume, &f->overwrite, &f->no_sync, &f->pax,
+        &p->sink.level, &o->threads, &f->lenient, &f->allow_pipe, &f->codec,
+        &p->records.header, &p->records.version, &f->dry_run, &p->progress, &f->include,
+        &f->exclude, &f->renames, &f->types, tarnpy_path_or_none, &p->root,
+        &o->class_level, &f->check, &f->encoded);
 }
 
 static int take_flags(packing *p, const flags *f)
@@ -242,8 +242,8 @@ static PyObject *pack(PyObject *module, PyObject *args, PyObject *kwargs)
                  .records = TARN_IAC_WRITE_OPTIONS_INIT};
     PyObject *result = NULL;
     flags f = {0};
-    if (parse(&p, &f, args, kwargs) && take_flags(&p, &f) == 0 && take_lists(&p, &f) == 0 &&
-        take_splits(&p) == 0) {
+    if (parse(&p, &f, args, kwargs) && take_flags(&p, &f) == 0 &&
+        take_lists(&p, &f) == 0 && take_splits(&p) == 0) {
         tarn_pack_options *o = &p.options;
         o->writer = &p.writer;
         o->records = &p.records;
