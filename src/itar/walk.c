@@ -187,8 +187,8 @@ static tarn_status fail_bad(const walk *w, tarn_error *err)
         return tarn__fail_at(err, first->code, first->path, TARN_NO_OFFSET, "%s",
                              first->message);
     return tarn__fail_at(err, first->code, first->path, TARN_NO_OFFSET,
-                         "%s (and %llu more fields that cannot be decoded)",
-                         first->message, (unsigned long long)w->c->bad - 1);
+                         "%s (the first of %llu bad fields)", first->message,
+                         (unsigned long long)w->c->bad);
 }
 
 /* --- Reading a group --------------------------------------------------------------- */
