@@ -32,6 +32,7 @@ static const cli_applies of_targets[] = {
     {"header", CLI_TO_IAC, ".iac"},
     {"payload", CLI_TO_IAC, ".iac"},
     {"upgrade", CLI_TO_IAC, ".iac"},
+    {"threads", CLI_TO_SAMPLES | CLI_TO_FILES, "folders and archives"},
     {NULL, 0, NULL}};
 
 /* Options that select samples. With one of these, the target is not a plain copy. */
@@ -126,12 +127,53 @@ static int take_shuffle(const cli_args *args, cli_args *out)
     return CLI_OK;
 }
 
+/* Kinds of sources. */
+enum {
+    FROM_STREAM = 1,
+    FROM_FOLD = 2,
+    FROM_FILES = 4,
+    FROM_ARRAYS = 8,
+    FROM_RECORDS = 16
+};
+
+static unsigned source_of(const char *word)
+{
+    if (cli_is_stream(word)) return FROM_STREAM;
+    if (cli_kind_of(word) != CLI_OTHER || cli_is_gnz(word)) return FROM_ARRAYS;
+    if (cli_is_pack(word)) return FROM_RECORDS;
+    return is_plain(word) ? FROM_FILES : FROM_FOLD;
+}
+
+/* An option that applies to none of the sources is an error. */
+static int refuse_idle(const cli_args *args, const char *to)
+{
+    static const cli_applies of_sources[] = {
+        {"lenient", FROM_STREAM | FROM_FOLD, "folds and archives"},
+        {"keys", FROM_STREAM | FROM_FOLD | FROM_FILES, "folds, archives and files"},
+        {"max-sample", FROM_STREAM, "streams"},
+        {"check", FROM_FOLD | FROM_RECORDS, "folds and record packs"},
+        {"allow-pipe", FROM_STREAM, "streams"},
+        {NULL, 0, NULL}};
+    unsigned from = 0;
+    for (int i = 0; i + 1 < args->n_words; i++)
+        from |= source_of(args->words[i]);
+    for (const cli_applies *a = of_sources; a->name; a++)
+        if (cli_has(args, a->name) && !(a->targets & from) &&
+            !(strcmp(a->name, "allow-pipe") == 0 && strncmp(to, "pipe:", 5) == 0))
+            return cli_usage(args->command, "--%s applies to %s, not to the source %s",
+                             a->name, a->those, args->words[0]);
+    if (cli_has(args, "weights") && args->n_words == 2)
+        return cli_usage(args->command, "--weights needs several sources");
+    return CLI_OK;
+}
+
 static int run_ordered(const cli_args *args)
 {
     const char *from = args->words[0], *to = args->words[args->n_words - 1];
     cli_kind kind = cli_kind_of(from), target = cli_kind_of(to);
     bool copy = args->n_words == 2 && !has_any(args, choosing) && !strchr(to, '%');
     int status = cli_refuse_foreign(args, of_targets, to);
+    if (status == CLI_OK) status = refuse_idle(args, to);
     if (status != CLI_OK) return status;
     if (kind == CLI_NPY || kind == CLI_NPZ || target == CLI_NPY || target == CLI_NPZ ||
         (copy && kind == CLI_GNZ && target == CLI_GNZ))
