@@ -208,18 +208,18 @@ static tarn_walk_options walk_options(packing *p)
     return w;
 }
 
-static tarn_status pass_over(void *context, unsigned part, const char *key,
+static tarn_status check_only(void *context, unsigned part, const char *key,
                              const tarn_field *fields, size_t count, tarn_error *err)
 {
     (void)context, (void)part, (void)key, (void)fields, (void)count, (void)err;
     return TARN_OK;
 }
 
-/* A pass over all files, so that nothing is written if one of them is bad. */
+/* Reads all files once, so that nothing is written if one of them is bad. */
 static tarn_status check_files(packing *p, tarn_error *err)
 {
     tarn_walk_options w = walk_options(p);
-    TARN_TRY(tarn__collection_walk(p->c, &w, pass_over, NULL, err));
+    TARN_TRY(tarn__collection_walk(p->c, &w, check_only, NULL, err));
     p->c->options.check = NULL;
     return TARN_OK;
 }
