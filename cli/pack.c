@@ -360,40 +360,45 @@ static int run(const cli_args *args)
 }
 
 static const cli_option options[] = {
+    CLI_HEADING("Sources"),
+    {"include", 0, "GLOB", "only files that match, such as '*.jpg'; may be repeated"},
+    {"exclude", 0, "GLOB", "no files that match; may be repeated"},
+    {"rename", 0, "OLD,...=NEW", "other names for fields, as in jpg,jpeg,png=img"},
+    {"check", 0, "[=skip]",
+     "decode each field first; pack nothing, or skip samples, if some are bad"},
+    {"keys", 0, "RULE",
+     "base: a/b/x.jpg is sample x (default); path: a-b-x, folders joined by -"},
+    {"class-from-dir", 0, NULL,
+     "add field cls: the sub-folder's number in classes.txt (existing numbers stay)"},
+    {"class-level", 0, "N",
+     "the same, with the N-th folder below the source as the class"},
+    {"root", 0, "DIR", "folder of relative paths in manifests (default: the manifest's)"},
+    {"as-file", 0, NULL, "pack a .parquet file as one field of a sample"},
+    {"lenient", 0, NULL, "tar streams: skip damaged parts"},
+    CLI_ALLOW_PIPE,
+    CLI_HEADING("Target"),
     CLI_OUT_OPTIONS,
     {"fold", 0, "NAME", "name of the fold to write (default train)"},
     {"val", 0, "FRACTION", "put this fraction of the samples into fold val"},
     {"test", 0, "FRACTION", "put this fraction of the samples into fold test"},
     {"seed", 0, "N", "seed for choosing the val and test samples (default 0)"},
     {"shuffle", 0, "SEED", "write the samples in random order, derived from SEED"},
-    {"class-from-dir", 0, NULL,
-     "add field cls: the sub-folder's number in classes.txt (existing numbers stay)"},
-    {"class-level", 0, "N",
-     "the same, with the N-th folder below the source as the class"},
-    {"include", 0, "GLOB", "only files that match, such as '*.jpg'; may be repeated"},
-    {"exclude", 0, "GLOB", "no files that match; may be repeated"},
-    {"rename", 0, "OLD,...=NEW", "other names for fields, as in jpg,jpeg,png=img"},
-    {"check", 0, "[=skip]",
-     "decode each field first; pack nothing, or skip samples, if some are bad"},
-    {"root", 0, "DIR", "folder of relative paths in manifests (default: the manifest's)"},
-    {"as-file", 0, NULL, "pack a .parquet file as one field of a sample"},
-    {"types", 0, "LIST",
-     ".iac: types of a manifest's columns: a=int,b=float, text, bool, timestamp"},
-    {"keys", 0, "RULE",
-     "base: a/b/x.jpg is sample x (default); path: a-b-x, folders joined by -"},
     {"pax", 0, NULL,
      "allow names over 100 bytes and files over 8 GiB in shards; glzn cannot read these"},
+    CLI_HEADING("Target .gnz"),
+    {"as", 0, "LIST", "cast to a type (<f2), or NAME=TYPE,..."},
+    {"metadata", 0, "JSON", "store a JSON object, or @FILE with one"},
+    {"checksums", 0, NULL, "store a CRC-32C of each array for tarn verify"},
+    {"header-pages", 0, "N", "reserve at least N pages for the header"},
+    {"reserve", 0, "N", "reserve room for N rows in each array"},
+    {"add", 0, NULL, "add arrays to an existing file"},
+    CLI_HEADING("Target .iac, and compression"),
+    {"types", 0, "LIST",
+     ".iac: types of a manifest's columns: a=int,b=float, text, bool, timestamp"},
+    CLI_IAC_OPTIONS,
+    CLI_HEADING("Running"),
     {"threads", 'j', "N", "number of reader threads (default: all cores)"},
     {"dry-run", 'n', NULL, "show what would be written"},
-    {"lenient", 0, NULL, "tar streams: skip damaged parts"},
-    CLI_ALLOW_PIPE,
-    {"as", 0, "LIST", ".gnz: cast to a type (<f2), or NAME=TYPE,..."},
-    {"metadata", 0, "JSON", ".gnz: store a JSON object, or @FILE with one"},
-    {"checksums", 0, NULL, ".gnz: store a CRC-32C of each array for tarn verify"},
-    {"header-pages", 0, "N", ".gnz: reserve at least N pages for the header"},
-    {"reserve", 0, "N", ".gnz: reserve room for N rows in each array"},
-    {"add", 0, NULL, ".gnz: add arrays to an existing file"},
-    CLI_IAC_OPTIONS,
     {"json", 0, NULL, "print the summary as JSON"},
     {"quiet", 'q', NULL, "no progress bar and no summary"},
     {NULL, 0, NULL, NULL}};
@@ -419,6 +424,8 @@ static const cli_example examples[] = {
      "array a, and the arrays of b.npz under their names"},
     {"tarn pack part1.npz --append -o x.gnz", "append rows"},
     {"tarn pack tiles --codec zstd -o tiles.iac", "one record per file of a folder"},
+    {"tarn pack slides.csv --types dose=float,taken=timestamp --codec png -o slides.iac",
+     "a manifest: file,dose,taken; the header says that the files are PNGs"},
     {NULL, NULL}};
 
 const cli_command cli_pack = {
@@ -470,7 +477,16 @@ const cli_command cli_pack = {
         "was reserved with --header-pages, --append the rows that were reserved with "
         "--reserve.\n\nIf the output is an .iac, the source is one folder, with a record "
         "per file, or one manifest, in which the column \"file\" holds the path of the "
-        "record's file and all other columns become columns of the record pack.",
+        "record's file and all other columns become columns of the record pack. In JSON "
+        "lines, "
+        "their types are those of the values: integers, floats (also mixed with "
+        "integers), "
+        "booleans, text, and lists of one of these. Objects, and values of several "
+        "types, "
+        "are an error that names the line, unless --types makes the column text. In CSV "
+        "and "
+        "TSV all columns are text, unless --types says otherwise. A codec such as png or "
+        "jpeg only says what the files are; they are stored unchanged.",
     .options = options,
     .examples = examples,
     .run = run,

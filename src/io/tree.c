@@ -122,19 +122,28 @@ static tarn_status join_path(const char *folder, const char *name, char **out,
     return asprintf(out, "%s/%s", folder, name) < 0 ? tarn__fail_memory(err) : TARN_OK;
 }
 
-/* Excluded entries are left out before anything else, so they are not reported. */
+/* Sets *out to NULL if no pattern needs the path and no message does. */
+static tarn_status entry_path(const tarn__tree *tree, const char *folder,
+                              const char *name, const char *why, char **out,
+                              tarn_error *err)
+{
+    *out = NULL;
+    if (!tree->globs.n_exclude && !(why && tree->skipped)) return TARN_OK;
+    return join_path(folder, name, out, err);
+}
+
+/* Excluded entries are left out without a message. */
 static tarn_status add_entry(const tarn__tree *tree, int dir, const struct dirent *entry,
                              const char *folder, size_t inner, found *out,
                              bool *out_taken, tarn_error *err)
 {
+    unsigned char type = type_of(dir, entry);
+    const char *why = why_skipped(tree, dir, entry, type);
     char *path;
-    TARN_TRY(join_path(folder, entry->d_name, &path, err));
-    bool excluded = is_excluded(&tree->globs, path + inner);
-    unsigned char type = excluded ? DT_UNKNOWN : type_of(dir, entry);
-    const char *why = excluded ? NULL : why_skipped(tree, dir, entry, type);
-    *out_taken = !excluded && !why;
+    TARN_TRY(entry_path(tree, folder, entry->d_name, why, &path, err));
+    *out_taken = !why && !(path && is_excluded(&tree->globs, path + inner));
     *out = (found){*out_taken ? strdup(entry->d_name) : NULL, type == DT_DIR};
-    if (why && tree->skipped && tarn__globs_take(&tree->globs, path + inner))
+    if (why && path && tree->skipped && tarn__globs_take(&tree->globs, path + inner))
         tree->skipped(tree->context, path, why);
     free(path);
     return *out_taken && !out->name ? tarn__fail_memory(err) : TARN_OK;

@@ -1,5 +1,5 @@
-/* Walks over a collection: any free thread reads the next group of samples, and groups
- * are passed on in order (base/turns.h). */
+/* Walks over a collection: any free thread reads the next group of samples, and checks
+ * its fields if that is asked for. Groups are passed on in order (base/turns.h). */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

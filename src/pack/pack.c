@@ -209,7 +209,7 @@ static tarn_walk_options walk_options(packing *p)
 }
 
 static tarn_status check_only(void *context, unsigned part, const char *key,
-                             const tarn_field *fields, size_t count, tarn_error *err)
+                              const tarn_field *fields, size_t count, tarn_error *err)
 {
     (void)context, (void)part, (void)key, (void)fields, (void)count, (void)err;
     return TARN_OK;
