@@ -339,6 +339,40 @@ static void folders_and_manifests_are_packed(void **state)
     free(path);
 }
 
+static void rows_hold_booleans_times_and_lists(void **state)
+{
+    (void)state;
+    static const char *const columns[] = {"bool:b", "time:t", "reals:l"};
+    tarn_iac_cell one = {.kind = TARN_IAC_INTEGER, .integer = 1},
+                  half = {.kind = TARN_IAC_REAL, .real = 0.5};
+    tarn_iac_cell items[2] = {half, half};
+    tarn_iac_cell list = {.kind = TARN_IAC_LIST, .items = items, .size = 2};
+    struct ArrowArrayStream index;
+    struct ArrowSchema schema;
+    tarn_iac_rows *rows;
+    OK(tarn_iac_rows_new(columns, 3, &rows, &err));
+    OK(tarn_iac_rows_add(rows, 0, &one, &err));
+    OK(tarn_iac_rows_add(rows, 1, &one, &err));
+    FAILS(TARN_ERR_USAGE, "column t does not hold lists",
+          tarn_iac_rows_add(rows, 1, &list, &err));
+    OK(tarn_iac_rows_add(rows, 2, &list, &err));
+    items[1] = list;
+    FAILS(TARN_ERR_USAGE, "column l: a list in a list",
+          tarn_iac_rows_add(rows, 2, &list, &err));
+    tarn_iac_rows_free(rows);
+    FAILS(TARN_ERR_USAGE,
+          "texts:", tarn_iac_rows_new((const char *[]){"lists:x"}, 1, &rows, &err));
+    OK(tarn_iac_rows_new(columns, 3, &rows, &err));
+    OK(tarn_iac_rows_finish(rows, &index, &err));
+    assert_int_equal(index.get_schema(&index, &schema), 0);
+    assert_string_equal(schema.children[0]->format, "b");
+    assert_string_equal(schema.children[1]->format, "tsu:UTC");
+    assert_string_equal(schema.children[2]->format, "+l");
+    assert_string_equal(schema.children[2]->children[0]->format, "g");
+    schema.release(&schema);
+    index.release(&index);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -350,6 +384,7 @@ int main(void)
         cmocka_unit_test(fields_named_like_the_other_versions_are_kept),
         cmocka_unit_test(an_upgrade_changes_the_header_only),
         cmocka_unit_test(folders_and_manifests_are_packed),
+        cmocka_unit_test(rows_hold_booleans_times_and_lists),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }
