@@ -23,20 +23,118 @@ static int find_short(const cli_command *c, char letter)
     return -1;
 }
 
+/* --- Words that are nearly right --------------------------------------------------- */
+
+enum { MAX_WORD = 31 };
+
+/* Characters to insert, delete, replace, or swap with their neighbour. */
+static size_t distance(const char *a, size_t n, const char *b, size_t m)
+{
+    size_t d[MAX_WORD + 2][MAX_WORD + 2];
+    for (size_t i = 0; i <= n; i++) {
+        for (size_t j = 0; j <= m; j++) {
+            size_t least = i ? d[i - 1][j] + 1 : j;
+            if (j && (!i || d[i][j - 1] + 1 < least)) least = i ? d[i][j - 1] + 1 : j;
+            if (i && j && d[i - 1][j - 1] + (a[i - 1] != b[j - 1]) < least)
+                least = d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+                d[i - 2][j - 2] + 1 < least)
+                least = d[i - 2][j - 2] + 1;
+            d[i][j] = least;
+        }
+    }
+    return d[n][m];
+}
+
+/* A third of the letters may differ. The beginning of a word is near, too. */
+void cli_guess_try(cli_guess *g, const char *known)
+{
+    size_t n = strlen(g->word), m = strlen(known);
+    if (n < 2 || n > MAX_WORD || !m || m > MAX_WORD) return;
+    size_t far = n > 2 && n < m && strncmp(g->word, known, n) == 0
+                     ? 1
+                     : distance(g->word, n, known, m);
+    if (far > (m + 1) / 3 || (g->best && far >= g->distance)) return;
+    g->best = known;
+    g->distance = far;
+}
+
+const char *cli_guess_text(const cli_guess *g, const char *prefix)
+{
+    static char text[MAX_WORD + 40];
+    if (!g->best) return "";
+    snprintf(text, sizeof text, "; did you mean %s%s?", prefix, g->best);
+    return text;
+}
+
+const char *cli_guess_command(const char *name)
+{
+    cli_guess g = {.word = name};
+    for (int i = 0; cli_commands[i]; i++)
+        cli_guess_try(&g, cli_commands[i]->name);
+    return cli_guess_text(&g, "");
+}
+
+static int fail_unknown(const cli_command *c, const char *arg, size_t len)
+{
+    char word[MAX_WORD + 2];
+    snprintf(word, sizeof word, "%.*s", (int)len, arg + 2);
+    cli_guess g = {.word = word};
+    for (int i = 0; c->options[i].name; i++)
+        cli_guess_try(&g, c->options[i].name);
+    if (c->options[0].name) cli_guess_try(&g, "help");
+    return cli_usage(c, "unknown option %s%s", arg, cli_guess_text(&g, "--"));
+}
+
+bool cli_choice(const cli_args *args, const char *name, const char *const *words,
+                size_t count, int *out)
+{
+    const char *value = cli_value(args, name);
+    char list[256] = "";
+    if (!value) return true;
+    cli_guess g = {.word = value};
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(words[i], value) == 0) {
+            *out = (int)i;
+            return true;
+        }
+        size_t len = strlen(list);
+        snprintf(list + len, sizeof list - len, "%s%s",
+                 i == 0          ? ""
+                 : i + 1 < count ? ", "
+                                 : " or ",
+                 words[i]);
+        cli_guess_try(&g, words[i]);
+    }
+    cli_usage(args->command, "--%s must be %s, not %s%s", name, list, value,
+              cli_guess_text(&g, ""));
+    return false;
+}
+
+/* --- Parsing ----------------------------------------------------------------------- */
+
+static void take(cli_args *out, int i, const char *value)
+{
+    out->values[i] = value;
+    out->given[out->n_given++] = (cli_given){i, value};
+}
+
 /* Parses one "--name", "--name=value" or "--name value". */
 static int take_long(const cli_command *c, int argc, char **argv, int *at, cli_args *out)
 {
     const char *arg = argv[*at] + 2, *equals = strchr(arg, '=');
-    int i = find_long(c, arg, equals ? (size_t)(equals - arg) : strlen(arg));
-    if (i < 0) return cli_usage(c, "unknown option %s", argv[*at]);
+    size_t len = equals ? (size_t)(equals - arg) : strlen(arg);
+    int i = find_long(c, arg, len);
+    if (i < 0) return fail_unknown(c, argv[*at], len);
     if (!c->options[i].value && equals)
         return cli_usage(c, "--%s does not take a value", c->options[i].name);
-    if (!c->options[i].value)
-        out->values[i] = "";
+    const char *value = c->options[i].value;
+    if (!value || (value[0] == '[' && !equals))
+        take(out, i, "");
     else if (equals)
-        out->values[i] = equals + 1;
+        take(out, i, equals + 1);
     else if (*at + 1 < argc)
-        out->values[i] = argv[++*at];
+        take(out, i, argv[++*at]);
     else
         return cli_usage(c, "--%s needs a value", c->options[i].name);
     return CLI_OK;
@@ -48,14 +146,15 @@ static int take_short(const cli_command *c, int argc, char **argv, int *at, cli_
     for (const char *p = argv[*at] + 1; *p; p++) {
         int i = find_short(c, *p);
         if (i < 0) return cli_usage(c, "unknown option -%c", *p);
-        if (!c->options[i].value) {
-            out->values[i] = "";
+        const char *value = c->options[i].value;
+        if (!value || value[0] == '[') {
+            take(out, i, "");
             continue;
         }
         if (p[1])
-            out->values[i] = p + 1;
+            take(out, i, p + 1);
         else if (*at + 1 < argc)
-            out->values[i] = argv[++*at];
+            take(out, i, argv[++*at]);
         else
             return cli_usage(c, "-%c needs a value", *p);
         break;
@@ -67,8 +166,12 @@ int cli_parse(const cli_command *c, int argc, char **argv, cli_args *out)
 {
     bool only_words = false;
     *out = (cli_args){.command = c};
+    size_t letters = 0; /* "-xyz" is several options */
+    for (int at = 0; at < argc; at++)
+        letters += strlen(argv[at]) + 1;
     out->words = calloc((size_t)argc + 1, sizeof *out->words);
-    if (!out->words) cli_no_memory();
+    out->given = calloc(letters + 1, sizeof *out->given);
+    if (!out->words || !out->given) cli_no_memory();
     for (int at = 0; at < argc; at++) {
         const char *arg = argv[at];
         int status = CLI_OK;
@@ -97,6 +200,20 @@ const char *cli_value(const cli_args *args, const char *name)
 bool cli_has(const cli_args *args, const char *name)
 {
     return cli_value(args, name) != NULL;
+}
+
+const char *cli_value_at(const cli_args *args, const char *name, size_t n)
+{
+    int option = find_long(args->command, name, strlen(name));
+    for (int i = 0; i < args->n_given; i++)
+        if (args->given[i].option == option && n-- == 0) return args->given[i].value;
+    return NULL;
+}
+
+void cli_args_free(cli_args *args)
+{
+    free(args->words);
+    free(args->given);
 }
 
 void cli_set(cli_args *args, const char *name, const char *value)
@@ -200,16 +317,10 @@ bool cli_seed(const cli_args *args, const char *name, uint64_t *out)
 
 bool cli_keys(const cli_args *args, tarn_keys *out)
 {
-    const char *value = cli_value(args, "keys");
-    if (!value) return true;
-    if (strcmp(value, "base") == 0) {
-        *out = TARN_KEYS_BASE;
-    } else if (strcmp(value, "path") == 0) {
-        *out = TARN_KEYS_PATH;
-    } else {
-        cli_usage(args->command, "--keys must be base or path, not %s", value);
-        return false;
-    }
+    static const char *const words[] = {"base", "path"};
+    int rule = *out == TARN_KEYS_PATH;
+    if (!cli_choice(args, "keys", words, 2, &rule)) return false;
+    *out = rule ? TARN_KEYS_PATH : TARN_KEYS_BASE;
     return true;
 }
 

@@ -455,15 +455,9 @@ int cli_arrays_save(const cli_args *args, const cli_arrays *list, const char *pa
 
 int cli_arrays_pack(const cli_args *args, const char *output)
 {
-    static const char *const foreign[] = {
-        "max-count",  "max-size", "resume",  "fold",           "val",
-        "test",       "seed",     "shuffle", "keys",           "dry-run",
-        "allow-pipe", "codec",    "level",   "version",        "header",
-        "json",       "lenient",  "threads", "class-from-dir", NULL};
     cli_arrays list = {0};
-    int status = cli_refuse(args, "arrays", foreign);
+    int status = CLI_OK;
     bool update = cli_has(args, "add") || cli_has(args, "append");
-    if (status != CLI_OK) return status;
     if (cli_has(args, "add") && cli_has(args, "append"))
         return cli_usage(args->command, "--add and --append exclude each other");
     for (int i = 0; i < args->n_words && status == CLI_OK; i++)

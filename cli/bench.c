@@ -236,15 +236,16 @@ static void show_head(const bench *b)
 {
     tarn_dataset_info info;
     tarn_dataset_info_get(b->set, &info, sizeof info);
-    printf("%s: %s in %s, batches of %u, fields", cli_shown(b->path),
-           cli_count(info.samples, "sample"), cli_count(info.shards, "file"), b->batch);
+    cli_print("%s: %s in %s, batches of %u, fields", cli_shown(b->path),
+              cli_count(info.samples, "sample"), cli_count(info.shards, "file"),
+              b->batch);
     for (uint32_t i = 0; i < info.fields; i++) {
         char shown[200];
         const char *name = tarn_dataset_field(b->set, i);
-        printf(" %s", tarn_printable(shown, sizeof shown, name, strlen(name)));
+        cli_print(" %s", tarn_printable(shown, sizeof shown, name, strlen(name)));
     }
-    printf("\n\n%-10s %-5s %7s %12s %9s %6s %6s  %s\n", "", "", "threads", "samples/s",
-           "MB/s", "read", "decode", "slow");
+    cli_print("\n\n%-10s %-5s %7s %12s %9s %6s %6s  %s\n", "", "", "threads", "samples/s",
+              "MB/s", "read", "decode", "slow");
 }
 
 static double share(double part, double all)
@@ -255,14 +256,14 @@ static double share(double part, double all)
 static void show_row(const job *j, const char *state, unsigned threads, const result *r)
 {
     double busy = r->stats.read + r->stats.decode;
-    printf("%-10s %-5s %7u %12.0f %9.0f ", j->name, state, threads,
-           (double)r->samples / r->seconds, (double)r->bytes / r->seconds / 1e6);
+    cli_print("%-10s %-5s %7u %12.0f %9.0f ", j->name, state, threads,
+              (double)r->samples / r->seconds, (double)r->bytes / r->seconds / 1e6);
     if (j->single)
-        printf("%6s %6s  read", "", "");
+        cli_print("%6s %6s  read", "", "");
     else
-        printf("%5.0f%% %5.0f%%  %s", share(r->stats.read, busy),
-               share(r->stats.decode, busy), r->slow);
-    if (r->skipped) printf("  (%s skipped)", cli_count(r->skipped, "bad sample"));
+        cli_print("%5.0f%% %5.0f%%  %s", share(r->stats.read, busy),
+                  share(r->stats.decode, busy), r->slow);
+    if (r->skipped) cli_print("  (%s skipped)", cli_count(r->skipped, "bad sample"));
     putchar('\n');
     fflush(stdout);
 }
@@ -333,11 +334,12 @@ static void conclude(const result *r)
     double busy = r->stats.read + r->stats.decode;
     if (busy <= 0) return;
     bool decode = strcmp(r->slow, "decode") == 0;
-    printf("\nThe bottleneck is %s: %.0f %% of the threads' time in the last row. %s\n",
-           decode ? "decoding" : "reading",
-           share(decode ? r->stats.decode : r->stats.read, busy),
-           decode ? "More threads help, or smaller images."
-                  : "More threads help until memory or disk are saturated.");
+    cli_print(
+        "\nThe bottleneck is %s: %.0f %% of the threads' time in the last row. %s\n",
+        decode ? "decoding" : "reading",
+        share(decode ? r->stats.decode : r->stats.read, busy),
+        decode ? "More threads help, or smaller images."
+               : "More threads help until memory or disk are saturated.");
 }
 
 /* 1, 2, 4, ... and most itself. */

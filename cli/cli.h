@@ -11,10 +11,12 @@
 enum { CLI_OK = 0, CLI_DATA = 1, CLI_USAGE = 2, CLI_MAX_OPTIONS = 64 };
 
 typedef struct cli_option {
-    const char *name;  /* without the dashes; "" for a heading; NULL ends the table */
-    char letter;       /* 0 for none */
-    const char *value; /* placeholder for the value, such as "N"; NULL for a switch */
-    const char *help;  /* or the text of the heading */
+    const char *name; /* without the dashes; "" for a heading; NULL ends the table */
+    char letter;      /* 0 for none */
+    /* Placeholder for the value, such as "N"; "[=WORD]" if it may be omitted; NULL for a
+     * switch. */
+    const char *value;
+    const char *help; /* or the text of the heading */
 } cli_option;
 
 /* Groups the options that follow it. A table has no headings, or starts with one. */
@@ -28,11 +30,19 @@ typedef struct cli_example {
     const char *meaning;
 } cli_example;
 
+/* An option as it was given. */
+typedef struct cli_given {
+    int option; /* index in the table */
+    const char *value;
+} cli_given;
+
 typedef struct cli_args {
     const struct cli_command *command;
     const char *values[CLI_MAX_OPTIONS]; /* by index in the table; "" for a switch */
     const char **words;                  /* positional arguments */
     int n_words;
+    cli_given *given; /* all options in order, for those that may be repeated */
+    int n_given;
 } cli_args;
 
 typedef struct cli_command {
@@ -58,9 +68,29 @@ int cli_show_overview(FILE *out);
 /* args.c: the value of an option, or NULL if it was not given. */
 const char *cli_value(const cli_args *args, const char *name);
 bool cli_has(const cli_args *args, const char *name);
+/* The values of an option that may be repeated: the first for n = 0, and so on; then
+ * NULL. */
+const char *cli_value_at(const cli_args *args, const char *name, size_t n);
 /* Sets an option as if it had been given. The command must have the option. */
 void cli_set(cli_args *args, const char *name, const char *value);
 int cli_parse(const cli_command *command, int argc, char **argv, cli_args *out);
+void cli_args_free(cli_args *args);
+
+/* The known word that is nearest to an unknown one. Start with the word alone. */
+typedef struct cli_guess {
+    const char *word, *best;
+    size_t distance;
+} cli_guess;
+void cli_guess_try(cli_guess *guess, const char *known);
+/* "; did you mean --fields?", with a prefix such as "--", or "" if no word is near. */
+const char *cli_guess_text(const cli_guess *guess, const char *prefix);
+/* The same for the name of a subcommand. */
+const char *cli_guess_command(const char *name);
+/* Takes one of count words (at most 16) as the value of an option; *out is its number,
+ * and is left alone without the option. False after printing a usage message. */
+bool cli_choice(const cli_args *args, const char *name, const char *const *words,
+                size_t count, int *out);
+
 bool cli_number(const cli_args *args, const char *name, unsigned *out);
 bool cli_keys(const cli_args *args, tarn_keys *out);
 bool cli_ends_with(const char *text, const char *ending); /* ignores case */
@@ -85,14 +115,18 @@ bool cli_list_get(const char *value, cli_list *out);
 void cli_list_free(cli_list *list);
 
 /* report.c: errors and warnings on standard error. */
-/* Prints a text without what the URLs in it keep secret. */
-void cli_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* A path or URL as it may be printed; NULL for NULL. Up to 8 results can be used at
  * once. */
 const char *cli_shown(const char *path);
 /* Prints a message and exits. The next run removes what this one was writing. */
 _Noreturn void cli_no_memory(void);
 
+/* printf to standard error and to standard output. Names in the text come from files, so
+ * control characters other than newlines and tabs are escaped: always on standard error,
+ * and on standard output if it is a terminal. cli_note also hides what URLs in the text
+ * keep secret; for standard output, pass a path through cli_shown. */
+void cli_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void cli_print(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 int cli_usage(const cli_command *command, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 int cli_fail(const tarn_error *err);                  /* returns the exit status */
@@ -152,11 +186,10 @@ int cli_iac_info(const cli_args *args);
 int cli_iac_ls(const cli_args *args);
 int cli_iac_get(const cli_args *args);
 int cli_iac_verify(const cli_args *args);
-/* Create an IAC file from a folder or a manifest (a file), or from another IAC file;
- * with upgrade, only the header is rewritten. Both print a summary and return the exit
- * status. */
+/* Reads the options for IAC files. */
 int cli_iac_options(const cli_args *args, tarn_iac_write_options *out);
-int cli_iac_pack(const cli_args *args, const char *output);
+/* Creates an IAC file from another; with upgrade, only the header is rewritten. Prints a
+ * summary and returns the exit status. */
 int cli_iac_convert(const cli_args *args, const char *from, const char *to);
 /* Prints the summary of a written IAC file, in the format the options ask for. */
 void cli_iac_print_summary(const cli_args *args, uint64_t records, const char *path);
@@ -165,7 +198,8 @@ bool cli_is_pack_name(const char *path);
 
 /* Options that both share. */
 #define CLI_IAC_OPTIONS                                                                  \
-    {"codec", 0, "NAME", ".iac: compress each payload: none, brotli, zstd or gzip"},     \
+    {"codec", 0, "NAME",                                                                 \
+     ".iac: compress payloads with brotli, zstd or gzip; or what they are: png, jpeg"},  \
         {"level", 0, "N",                                                                \
          "compression level, with --codec or for an archive such as x.tar.zst"},         \
         {"version", 0, "N", ".iac: format version, 2 (default) or 1"},                   \

@@ -14,80 +14,32 @@ static const char *const of_samples[] = {
     "weights", "number",  "key",        "max-sample", "order",     "seed",     "epoch",
     "rank",    "uneven",  "by",         "block",      "chunk",     "window",   "rounds",
     "mix",     "payload", "allow-pipe", NULL};
-/* Kinds of targets. */
-enum {
-    TO_FOLD = 1,
-    TO_SHARDS = 2,
-    TO_ARCHIVE = 4,
-    TO_FILES = 8,
-    TO_GNZ = 16,
-    TO_NPZ = 32,
-    TO_NPY = 64,
-    TO_IAC = 128
-};
-
 /* Options that apply only to some targets. */
-static const struct {
-    const char *name;
-    unsigned targets;
-    const char *those;
-} of_targets[] = {
-    {"max-size", TO_FOLD | TO_SHARDS, "folders and numbered archives"},
-    {"resume", TO_FOLD, "folders"},
-    {"append", TO_FOLD, "folders"},
-    {"as", TO_GNZ | TO_NPZ | TO_NPY, ".gnz, .npz and .npy"},
-    {"metadata", TO_GNZ, ".gnz"},
-    {"checksums", TO_GNZ, ".gnz"},
-    {"header-pages", TO_GNZ, ".gnz"},
-    {"reserve", TO_GNZ, ".gnz"},
-    {"compress", TO_NPZ, ".npz"},
-    {"codec", TO_IAC, ".iac"},
-    {"level", TO_IAC | TO_SHARDS | TO_ARCHIVE, ".iac and compressed archives"},
-    {"version", TO_IAC, ".iac"},
-    {"header", TO_IAC, ".iac"},
-    {"payload", TO_IAC, ".iac"},
-    {"upgrade", TO_IAC, ".iac"},
-};
+static const cli_applies of_targets[] = {
+    {"max-size", CLI_TO_FOLD | CLI_TO_SHARDS, "folders and numbered archives"},
+    {"resume", CLI_TO_FOLD, "folders"},
+    {"append", CLI_TO_FOLD, "folders"},
+    {"as", CLI_TO_GNZ | CLI_TO_NPZ | CLI_TO_NPY, ".gnz, .npz and .npy"},
+    {"metadata", CLI_TO_GNZ, ".gnz"},
+    {"checksums", CLI_TO_GNZ, ".gnz"},
+    {"header-pages", CLI_TO_GNZ, ".gnz"},
+    {"reserve", CLI_TO_GNZ, ".gnz"},
+    {"compress", CLI_TO_NPZ, ".npz"},
+    {"codec", CLI_TO_IAC, ".iac"},
+    {"level", CLI_TO_IAC | CLI_TO_SHARDS | CLI_TO_ARCHIVE,
+     ".iac and compressed archives"},
+    {"version", CLI_TO_IAC, ".iac"},
+    {"header", CLI_TO_IAC, ".iac"},
+    {"payload", CLI_TO_IAC, ".iac"},
+    {"upgrade", CLI_TO_IAC, ".iac"},
+    {"threads", CLI_TO_SAMPLES | CLI_TO_FILES, "folders and archives"},
+    {NULL, 0, NULL}};
 
 /* Options that select samples. With one of these, the target is not a plain copy. */
 static const char *const choosing[] = {
     "fields", "samples", "range",  "order",     "seed", "epoch",
     "rank",   "uneven",  "by",     "weights",   "key",  "mix",
     "block",  "payload", "number", "max-count", NULL};
-
-static unsigned target_of(const cli_args *args, const char *to)
-{
-    static const unsigned of_arrays[] = {
-        [CLI_GNZ] = TO_GNZ, [CLI_NPZ] = TO_NPZ, [CLI_NPY] = TO_NPY};
-    cli_kind kind = cli_kind_of(to);
-    if (kind != CLI_OTHER) return of_arrays[kind];
-    if (cli_is_pack_name(to)) return TO_IAC;
-    if (cli_has(args, "files")) return TO_FILES;
-    tarn_target target = tarn_target_kind(to);
-    return target == TARN_TARGET_FOLDER   ? TO_FOLD
-           : target == TARN_TARGET_SHARDS ? TO_SHARDS
-                                          : TO_ARCHIVE;
-}
-
-/* An option that does not apply to the target is an error. */
-static int refuse_foreign(const cli_args *args, const char *to)
-{
-    unsigned target = target_of(args, to);
-    for (size_t i = 0; i < sizeof of_targets / sizeof *of_targets; i++)
-        if (cli_has(args, of_targets[i].name) && !(of_targets[i].targets & target))
-            return cli_usage(args->command, "--%s applies to %s, not to the target %s%s",
-                             of_targets[i].name, of_targets[i].those, to,
-                             target == TO_FILES ? " with --files" : "");
-    if (!cli_has(args, "level")) return CLI_OK;
-    if (target == TO_IAC && !cli_has(args, "codec"))
-        return cli_usage(args->command, "--level needs --codec");
-    if (target != TO_IAC && (cli_ends_with(to, ".tar") || strcmp(to, "-") == 0))
-        return cli_usage(args->command,
-                         "--level applies to compressed archives such as x.tar.zst; %s "
-                         "is not compressed",
-                         to);
-    return CLI_OK;
-}
 
 static bool has_any(const cli_args *args, const char *const *names)
 {
@@ -175,12 +127,53 @@ static int take_shuffle(const cli_args *args, cli_args *out)
     return CLI_OK;
 }
 
+/* Kinds of sources. */
+enum {
+    FROM_STREAM = 1,
+    FROM_FOLD = 2,
+    FROM_FILES = 4,
+    FROM_ARRAYS = 8,
+    FROM_RECORDS = 16
+};
+
+static unsigned source_of(const char *word)
+{
+    if (cli_is_stream(word)) return FROM_STREAM;
+    if (cli_kind_of(word) != CLI_OTHER || cli_is_gnz(word)) return FROM_ARRAYS;
+    if (cli_is_pack(word)) return FROM_RECORDS;
+    return is_plain(word) ? FROM_FILES : FROM_FOLD;
+}
+
+/* An option that applies to none of the sources is an error. */
+static int refuse_idle(const cli_args *args, const char *to)
+{
+    static const cli_applies of_sources[] = {
+        {"lenient", FROM_STREAM | FROM_FOLD, "folds and archives"},
+        {"keys", FROM_STREAM | FROM_FOLD | FROM_FILES, "folds, archives and files"},
+        {"max-sample", FROM_STREAM, "streams"},
+        {"check", FROM_FOLD | FROM_RECORDS, "folds and record packs"},
+        {"allow-pipe", FROM_STREAM, "streams"},
+        {NULL, 0, NULL}};
+    unsigned from = 0;
+    for (int i = 0; i + 1 < args->n_words; i++)
+        from |= source_of(args->words[i]);
+    for (const cli_applies *a = of_sources; a->name; a++)
+        if (cli_has(args, a->name) && !(a->targets & from) &&
+            !(strcmp(a->name, "allow-pipe") == 0 && strncmp(to, "pipe:", 5) == 0))
+            return cli_usage(args->command, "--%s applies to %s, not to the source %s",
+                             a->name, a->those, args->words[0]);
+    if (cli_has(args, "weights") && args->n_words == 2)
+        return cli_usage(args->command, "--weights needs several sources");
+    return CLI_OK;
+}
+
 static int run_ordered(const cli_args *args)
 {
     const char *from = args->words[0], *to = args->words[args->n_words - 1];
     cli_kind kind = cli_kind_of(from), target = cli_kind_of(to);
     bool copy = args->n_words == 2 && !has_any(args, choosing) && !strchr(to, '%');
-    int status = refuse_foreign(args, to);
+    int status = cli_refuse_foreign(args, of_targets, to);
+    if (status == CLI_OK) status = refuse_idle(args, to);
     if (status != CLI_OK) return status;
     if (kind == CLI_NPY || kind == CLI_NPZ || target == CLI_NPY || target == CLI_NPZ ||
         (copy && kind == CLI_GNZ && target == CLI_GNZ))

@@ -9,7 +9,7 @@ static void print_count(const cli_args *args, uint64_t files, const char *folder
     /* For tarn convert, --quiet also suppresses the summary. */
     if (cli_has(args, "quiet") && args->command == &cli_convert) return;
     if (!cli_has(args, "json")) {
-        printf("%s in %s\n", cli_count(files, "file"), folder);
+        cli_print("%s in %s\n", cli_count(files, "file"), folder);
         return;
     }
     cli_json_open(&j, NULL, '{');

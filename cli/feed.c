@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "arrays.h"
+
 bool cli_is_archive(const char *path)
 {
     return cli_is_stream(path) || cli_ends_with(path, ".tar");
@@ -30,6 +32,43 @@ const char *cli_stream_hint(const char *target)
            "tarn convert, which groups them; if keys repeat in every archive, tarn "
            "convert --number uses running numbers as keys";
 }
+
+/* --- Targets and their options ----------------------------------------------------- */
+
+unsigned cli_target_of(const cli_args *args, const char *to)
+{
+    static const unsigned of_arrays[] = {
+        [CLI_GNZ] = CLI_TO_GNZ, [CLI_NPZ] = CLI_TO_NPZ, [CLI_NPY] = CLI_TO_NPY};
+    cli_kind kind = cli_kind_of(to);
+    if (kind != CLI_OTHER) return of_arrays[kind];
+    if (cli_is_pack_name(to)) return CLI_TO_IAC;
+    if (cli_has(args, "files")) return CLI_TO_FILES;
+    tarn_target target = tarn_target_kind(to);
+    return target == TARN_TARGET_FOLDER   ? CLI_TO_FOLD
+           : target == TARN_TARGET_SHARDS ? CLI_TO_SHARDS
+                                          : CLI_TO_ARCHIVE;
+}
+
+int cli_refuse_foreign(const cli_args *args, const cli_applies *table, const char *to)
+{
+    unsigned target = cli_target_of(args, to);
+    for (; table->name; table++)
+        if (cli_has(args, table->name) && !(table->targets & target))
+            return cli_usage(args->command, "--%s applies to %s, not to the target %s%s",
+                             table->name, table->those, to,
+                             target == CLI_TO_FILES ? " with --files" : "");
+    if (!cli_has(args, "level")) return CLI_OK;
+    if (target == CLI_TO_IAC && !cli_has(args, "codec"))
+        return cli_usage(args->command, "--level needs --codec");
+    if (target != CLI_TO_IAC && (cli_ends_with(to, ".tar") || strcmp(to, "-") == 0))
+        return cli_usage(args->command,
+                         "--level applies to compressed archives such as x.tar.zst; %s "
+                         "is not compressed",
+                         to);
+    return CLI_OK;
+}
+
+/* --- Samples ----------------------------------------------------------------------- */
 
 typedef struct walking {
     tarn_dataset *set;

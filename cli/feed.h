@@ -16,6 +16,31 @@ bool cli_is_archive(const char *path); /* a tar archive or stream */
 /* pack.c: packs all words: files, folders of files and manifests, or archives. */
 int cli_pack_files(const cli_args *args, const char *target);
 
+/* Kinds of targets. */
+enum {
+    CLI_TO_FOLD = 1,
+    CLI_TO_SHARDS = 2,
+    CLI_TO_ARCHIVE = 4,
+    CLI_TO_SAMPLES = 7, /* these three */
+    CLI_TO_FILES = 8,
+    CLI_TO_GNZ = 16,
+    CLI_TO_NPZ = 32,
+    CLI_TO_NPY = 64,
+    CLI_TO_IAC = 128
+};
+
+/* An option that applies only to some targets. A NULL name ends a table. */
+typedef struct cli_applies {
+    const char *name;
+    unsigned targets;
+    const char *those; /* the same in words */
+} cli_applies;
+
+/* The kind of the target to. */
+unsigned cli_target_of(const cli_args *args, const char *to);
+/* Rejects options that do not apply to the target. */
+int cli_refuse_foreign(const cli_args *args, const cli_applies *table, const char *to);
+
 /* What to do about a duplicate key in archives. */
 const char *cli_stream_hint(const char *target);
 

@@ -108,13 +108,13 @@ static int info_json(tarn_gnz *gnz, const char *path, const tarn_gnz_info *info,
 static void print_array(const tarn_gnz_array *array)
 {
     char type[TARN_DTYPE_TEXT_MAX];
-    printf("  %-6s %16llu %12llu  %-20s ", tarn_dtype_text(array->dtype, type),
-           (unsigned long long)array->bytes, (unsigned long long)array->offset,
-           shape_text(array));
+    cli_print("  %-6s %16llu %12llu  %-20s ", tarn_dtype_text(array->dtype, type),
+              (unsigned long long)array->bytes, (unsigned long long)array->offset,
+              shape_text(array));
     put_name(array->name);
-    if (array->fortran) printf("  (Fortran order)");
+    if (array->fortran) cli_print("  (Fortran order)");
     if (array->ndim && array->reserved > array->shape[0])
-        printf("  (room for %llu rows)", (unsigned long long)array->reserved);
+        cli_print("  (room for %llu rows)", (unsigned long long)array->reserved);
     putchar('\n');
 }
 
@@ -123,20 +123,21 @@ static int info_text(tarn_gnz *gnz, const char *path, const tarn_gnz_info *info,
 {
     char metadata[512];
     tarn_gnz_array array;
-    printf("%s: %s, %s of values in a file of %llu\n", cli_shown(path),
-           cli_count(info->arrays, "array"), cli_count(bytes, "byte"),
-           (unsigned long long)info->file_size);
-    printf("  header    %s, with room for %llu\n", cli_count(info->header_size, "byte"),
-           (unsigned long long)info->header_space);
-    printf("  metadata  %s\n", tarn_printable(metadata, sizeof metadata, info->metadata,
-                                              info->metadata_size));
-    printf("  checksums %s\n", checksums == 0              ? "none"
-                               : checksums == info->arrays ? "of all arrays"
-                                                           : "of some arrays");
+    cli_print("%s: %s, %s of values in a file of %llu\n", cli_shown(path),
+              cli_count(info->arrays, "array"), cli_count(bytes, "byte"),
+              (unsigned long long)info->file_size);
+    cli_print("  header    %s, with room for %llu\n",
+              cli_count(info->header_size, "byte"),
+              (unsigned long long)info->header_space);
+    cli_print("  metadata  %s\n", tarn_printable(metadata, sizeof metadata,
+                                                 info->metadata, info->metadata_size));
+    cli_print("  checksums %s\n", checksums == 0              ? "none"
+                                  : checksums == info->arrays ? "of all arrays"
+                                                              : "of some arrays");
     if (info->fields)
-        printf("  samples   %s in %s\n", cli_count(info->samples, "row"),
-               cli_count(info->fields, "field"));
-    printf("  %-6s %16s %12s  %-20s %s\n", "type", "bytes", "offset", "shape", "name");
+        cli_print("  samples   %s in %s\n", cli_count(info->samples, "row"),
+                  cli_count(info->fields, "field"));
+    cli_print("  %-6s %16s %12s  %-20s %s\n", "type", "bytes", "offset", "shape", "name");
     for (size_t i = 0; i < info->arrays; i++)
         if (tarn_gnz_array_get(gnz, i, &array, sizeof array, NULL) == TARN_OK)
             print_array(&array);
@@ -181,8 +182,8 @@ static void put_histogram(const tarn_gnz_stats *s)
 
 static void put_stats(const tarn_gnz_stats *s)
 {
-    printf("\tmin %.9g\tmax %.9g\tmean %.9g", s->min, s->max, s->mean);
-    if (s->nans) printf("\tnan %llu", (unsigned long long)s->nans);
+    cli_print("\tmin %.9g\tmax %.9g\tmean %.9g", s->min, s->max, s->mean);
+    if (s->nans) cli_print("\tnan %llu", (unsigned long long)s->nans);
     putchar('\t');
     put_histogram(s);
 }
@@ -243,8 +244,8 @@ static int list_array(const cli_args *args, tarn_gnz *gnz, size_t number)
         return CLI_OK;
     }
     put_name(info.name);
-    printf("\t%s\t%s\t%llu", tarn_dtype_text(info.dtype, type), shape_text(&info),
-           (unsigned long long)info.bytes);
+    cli_print("\t%s\t%s\t%llu", tarn_dtype_text(info.dtype, type), shape_text(&info),
+              (unsigned long long)info.bytes);
     if (has_stats) put_stats(&s);
     putchar('\n');
     return CLI_OK;
@@ -426,12 +427,12 @@ int cli_gnz_verify(const cli_args *args)
         cli_json_line(&w.json);
     } else if (status == TARN_OK) {
         if (r.repairs)
-            printf("repaired: %s: completed or undid an interrupted update\n",
-                   args->words[0]);
-        printf("%s, %s: %s; %llu of them checked by checksum\n",
-               cli_count(r.arrays, "array"), cli_count(r.bytes, "byte"),
-               r.problems ? cli_count(r.problems, "problem") : "all good",
-               (unsigned long long)r.checksummed);
+            cli_print("repaired: %s: completed or undid an interrupted update\n",
+                      args->words[0]);
+        cli_print("%s, %s: %s; %llu of them checked by checksum\n",
+                  cli_count(r.arrays, "array"), cli_count(r.bytes, "byte"),
+                  r.problems ? cli_count(r.problems, "problem") : "all good",
+                  (unsigned long long)r.checksummed);
     }
     if (status != TARN_OK) return cli_fail(&err);
     return r.problems ? CLI_DATA : CLI_OK;

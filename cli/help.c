@@ -50,7 +50,9 @@ static void put_option(const cli_option *o)
     }
     int n = o->letter ? snprintf(left, sizeof left, "-%c, --%s", o->letter, o->name)
                       : snprintf(left, sizeof left, "    --%s", o->name);
-    if (o->value) snprintf(left + n, sizeof left - (size_t)n, " %s", o->value);
+    if (o->value)
+        snprintf(left + n, sizeof left - (size_t)n, "%s%s", o->value[0] == '[' ? "" : " ",
+                 o->value);
     printf("  %-24s %s\n", left, o->help);
 }
 
@@ -124,7 +126,7 @@ static void put_man_option(const cli_option *o)
     printf(".TP\n");
     if (o->letter) printf("\\fB\\-%c\\fR, ", o->letter);
     printf("\\fB\\-\\-%s\\fR", o->name);
-    if (o->value) printf(" \\fI%s\\fR", o->value);
+    if (o->value) printf("%s\\fI%s\\fR", o->value[0] == '[' ? "" : " ", o->value);
     putchar('\n');
     put_roff(o->help);
 }
@@ -205,7 +207,8 @@ static int run(const cli_args *args)
     }
     const cli_command *about = args->n_words ? cli_find_command(args->words[0]) : NULL;
     if (args->n_words && !about)
-        return cli_usage(args->command, "unknown subcommand %s", args->words[0]);
+        return cli_usage(args->command, "unknown subcommand %s%s", args->words[0],
+                         cli_guess_command(args->words[0]));
     if (cli_has(args, "man")) {
         if (about)
             put_man_command(about);

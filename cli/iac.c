@@ -78,11 +78,12 @@ static int info_json(const char *path, const tarn_iac *pack, const tarn_iac_info
 static void show_columns(const char *what, const tarn_iac *pack, tarn_iac_table table,
                          uint64_t rows, uint64_t bytes)
 {
-    printf("  %-9s %s, %s\n", what, cli_count(rows, "row"), cli_count(bytes, "byte"));
+    cli_print("  %-9s %s, %s\n", what, cli_count(rows, "row"), cli_count(bytes, "byte"));
     tarn_iac_column c;
     for (size_t i = 0; get_column(pack, table, i, &c); i++) {
         char shown[256];
-        printf("    %-24s ", tarn_printable(shown, sizeof shown, c.name, strlen(c.name)));
+        cli_print("    %-24s ",
+                  tarn_printable(shown, sizeof shown, c.name, strlen(c.name)));
         put_text(c.type, strlen(c.type));
         putchar('\n');
     }
@@ -91,7 +92,7 @@ static void show_columns(const char *what, const tarn_iac *pack, tarn_iac_table 
 static void show_header(const tarn_iac_info *info)
 {
     const char *at = info->header, *end = at + info->header_length;
-    printf("  header\n");
+    cli_print("  header\n");
     while (at < end) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));
         size_t len = (size_t)((stop ? stop : end) - at);
@@ -115,18 +116,18 @@ int cli_iac_info(const cli_args *args)
         tarn_iac_close(pack);
         return status;
     }
-    printf("%s: %s, %s of payloads in an IAC file of version %u\n",
-           cli_base_name(args->words[0]), cli_count(info.records, "record"),
-           cli_count(info.data_length, "byte"), info.version);
+    cli_print("%s: %s, %s of payloads in an IAC file of version %u\n",
+              cli_base_name(args->words[0]), cli_count(info.records, "record"),
+              cli_count(info.data_length, "byte"), info.version);
     char type[256], codec[256];
     tarn_printable(type, sizeof type, info.payload_type, strlen(info.payload_type));
     tarn_printable(codec, sizeof codec, info.codec, strlen(info.codec));
-    printf("  payloads  %s, codec %s%s\n", type[0] ? type : "(no type)",
-           codec[0] ? codec : "(not given)",
-           info.has_checksums ? ", with checksums" : ", no checksums");
+    cli_print("  payloads  %s, codec %s%s\n", type[0] ? type : "(no type)",
+              codec[0] ? codec : "(not given)",
+              info.has_checksums ? ", with checksums" : ", no checksums");
     if (!info.has_spans)
-        printf("  records   %s each, located by number\n",
-               cli_count(info.record_bytes, "byte"));
+        cli_print("  records   %s each, located by number\n",
+                  cli_count(info.record_bytes, "byte"));
     show_columns("slides", pack, TARN_IAC_SLIDES, info.slides, info.slide_table_length);
     show_columns("index", pack, TARN_IAC_INDEX, info.records, info.index_table_length);
     show_header(&info);
@@ -163,9 +164,9 @@ static tarn_status list_row(listing *l, uint64_t row, tarn_error *err)
         if (located) cli_json_number(&l->out, "size", size);
         cli_json_open(&l->out, "columns", '{');
     } else {
-        printf("%llu", (unsigned long long)row);
-        if (!l->names && located) printf("\t%llu", (unsigned long long)size);
-        if (!l->names && !located) printf("\t-");
+        cli_print("%llu", (unsigned long long)row);
+        if (!l->names && located) cli_print("\t%llu", (unsigned long long)size);
+        if (!l->names && !located) cli_print("\t-");
     }
     for (size_t i = 0; i < l->count && !l->names; i++) {
         tarn_view value;
@@ -344,9 +345,9 @@ static void show_report(cli_json *j, const tarn_iac_report *r, const tarn_error 
 {
     if (!j->out) {
         if (failed) return;
-        printf("%s: %s; %s checked\n", cli_count(r->records, "record"),
-               r->problems ? cli_count(r->problems, "problem") : "all good",
-               cli_count(r->checksummed, "payload"));
+        cli_print("%s: %s; %s checked\n", cli_count(r->records, "record"),
+                  r->problems ? cli_count(r->problems, "problem") : "all good",
+                  cli_count(r->checksummed, "payload"));
         return;
     }
     cli_json_close(j, ']');
@@ -391,14 +392,21 @@ bool cli_is_pack_name(const char *path)
 
 int cli_iac_options(const cli_args *args, tarn_iac_write_options *o)
 {
-    static const char *const codecs[] = {"none", "raw", "brotli", "zstd", "gzip", ""};
-    const char *codec = cli_value(args, "codec");
+    static const char *const words[] = {"none",   "brotli", "zstd", "gzip",
+                                        "jpeg",   "png",    "jxl",  "jpeg2000",
+                                        "jpegls", "jpg",    "raw"};
+    enum { IMAGES = 4, JPG = 9, RAW = 10 };
     unsigned level = 0;
-    for (size_t i = 0; codec && !o->codec && i < sizeof codecs / sizeof *codecs; i++)
-        if (strcmp(codecs[i], codec) == 0) o->codec = codecs[i];
-    if (codec && !o->codec)
+    int codec = -1;
+    if (!cli_choice(args, "codec", words, sizeof words / sizeof *words, &codec))
+        return CLI_USAGE;
+    if (codec >= 0) o->codec = words[codec == JPG ? IMAGES : codec == RAW ? 0 : codec];
+    o->encoded = codec >= IMAGES && codec < RAW;
+    if (o->encoded && cli_has(args, "level"))
         return cli_usage(args->command,
-                         "--codec must be none, brotli, zstd or gzip, not %s", codec);
+                         "--level does not apply to --codec %s: the payloads "
+                         "are stored unchanged",
+                         o->codec);
     if (!cli_number(args, "level", &level) || !cli_number(args, "version", &o->version))
         return CLI_USAGE;
     o->level = (int)level;
@@ -413,7 +421,7 @@ void cli_iac_print_summary(const cli_args *args, uint64_t records, const char *p
     cli_json j = {.out = stdout};
     if (cli_has(args, "quiet")) return;
     if (!cli_has(args, "json")) {
-        printf("%s -> %s\n", cli_count(records, "record"), cli_shown(path));
+        cli_print("%s -> %s\n", cli_count(records, "record"), cli_shown(path));
         return;
     }
     cli_json_open(&j, NULL, '[');
@@ -425,42 +433,6 @@ void cli_iac_print_summary(const cli_args *args, uint64_t records, const char *p
     cli_json_line(&j);
 }
 
-static int show_progress(void *progress, uint64_t done, uint64_t total, uint64_t bytes)
-{
-    (void)bytes;
-    return cli_progress_step(progress, done, total);
-}
-
-int cli_iac_pack(const cli_args *args, const char *output)
-{
-    static const char *const foreign[] = {
-        "max-count",      "max-size",  "resume",       "append",
-        "fold",           "val",       "test",         "seed",
-        "shuffle",        "keys",      "dry-run",      "lenient",
-        "allow-pipe",     "as",        "add",          "threads",
-        "metadata",       "checksums", "header-pages", "reserve",
-        "class-from-dir", NULL};
-    tarn_error err;
-    tarn_iac_write_options o = TARN_IAC_WRITE_OPTIONS_INIT;
-    tarn_pack_options p = TARN_PACK_OPTIONS_INIT;
-    tarn_pack_report report;
-    int status = cli_refuse(args, "IAC files", foreign);
-    if (status == CLI_OK) status = cli_iac_options(args, &o);
-    if (status != CLI_OK) return status;
-    cli_progress progress;
-    cli_progress_begin(&progress, "packing", !cli_has(args, "quiet"));
-    progress.samples = true;
-    p.records = &o;
-    p.progress = show_progress;
-    p.progress_context = &progress;
-    tarn_status made = tarn_pack(args->words, (size_t)args->n_words, output, &p, &report,
-                                 sizeof report, &err);
-    cli_progress_end(&progress);
-    if (made != TARN_OK) return cli_fail(&err);
-    cli_iac_print_summary(args, report.folds[0].samples, output);
-    return CLI_OK;
-}
-
 int cli_iac_convert(const cli_args *args, const char *from, const char *to)
 {
     tarn_error err;
@@ -470,6 +442,6 @@ int cli_iac_convert(const cli_args *args, const char *from, const char *to)
     o.encoded = !cli_has(args, "codec");
     o.upgrade = cli_has(args, "upgrade");
     if (tarn_iac_rewrite(from, to, &o, &err) != TARN_OK) return cli_fail(&err);
-    if (!cli_has(args, "quiet")) printf("%s -> %s\n", cli_shown(from), cli_shown(to));
+    if (!cli_has(args, "quiet")) cli_print("%s -> %s\n", cli_shown(from), cli_shown(to));
     return CLI_OK;
 }

@@ -9,23 +9,23 @@ static void print_result(const char *fold, const char *path, const tarn_index *i
 {
     tarn_index_info i;
     tarn_index_info_get(index, &i, sizeof i);
-    printf("%s: %s, %s, %s in %s -> %s\n", fold, cli_count(i.samples, "sample"),
-           cli_count(i.rows, "member"), cli_count(i.fields, "field"),
-           cli_count(shards, "shard"), path);
+    cli_print("%s: %s, %s, %s in %s -> %s\n", fold, cli_count(i.samples, "sample"),
+              cli_count(i.rows, "member"), cli_count(i.fields, "field"),
+              cli_count(shards, "shard"), path);
     if (!i.contiguous)
-        printf("%s: the members of some samples are not consecutive\n", fold);
+        cli_print("%s: the members of some samples are not consecutive\n", fold);
     if (r->directories || r->links || r->devices)
-        printf("%s: skipped %s, %s, %s\n", fold, cli_count(r->directories, "folder"),
-               cli_count(r->links, "link"), cli_count(r->devices, "device"));
+        cli_print("%s: skipped %s, %s, %s\n", fold, cli_count(r->directories, "folder"),
+                  cli_count(r->links, "link"), cli_count(r->devices, "device"));
     if (r->unkeyed)
-        printf("%s: skipped %s without key or field\n", fold,
-               cli_count(r->unkeyed, "member"));
+        cli_print("%s: skipped %s without key or field\n", fold,
+                  cli_count(r->unkeyed, "member"));
     if (r->duplicates)
-        printf("%s: %s with the key and field of another\n", fold,
-               cli_count(r->duplicates, "member"));
+        cli_print("%s: %s with the key and field of another\n", fold,
+                  cli_count(r->duplicates, "member"));
     if (r->damages)
-        printf("%s: skipped damage in %s, %s\n", fold, cli_count(r->damages, "place"),
-               cli_count(r->lost_bytes, "byte"));
+        cli_print("%s: skipped damage in %s, %s\n", fold, cli_count(r->damages, "place"),
+                  cli_count(r->lost_bytes, "byte"));
 }
 
 static void show_json(cli_json *j, const char *fold, const char *path,

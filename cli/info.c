@@ -56,17 +56,17 @@ static uint64_t shard_size(const cli_fold *f, uint32_t shard)
 
 static void put_fields_head(void)
 {
-    printf("  %-20s %12s %16s %12s %12s %12s\n", "field", "members", "bytes", "smallest",
-           "mean", "largest");
+    cli_print("  %-20s %12s %16s %12s %12s %12s\n", "field", "members", "bytes",
+              "smallest", "mean", "largest");
 }
 
 static void put_field(const char *name, const tally *t)
 {
-    printf("  %-20s %12llu %16llu %12llu %12llu %12llu\n", name[0] ? name : "(none)",
-           (unsigned long long)t->count, (unsigned long long)t->bytes,
-           (unsigned long long)t->min,
-           (unsigned long long)(t->count ? t->bytes / t->count : 0),
-           (unsigned long long)t->max);
+    cli_print("  %-20s %12llu %16llu %12llu %12llu %12llu\n", name[0] ? name : "(none)",
+              (unsigned long long)t->count, (unsigned long long)t->bytes,
+              (unsigned long long)t->min,
+              (unsigned long long)(t->count ? t->bytes / t->count : 0),
+              (unsigned long long)t->max);
 }
 
 static void put_field_json(cli_json *j, const char *name, const tally *t)
@@ -86,24 +86,24 @@ enum { MAX_SETS = 20 };
 static void put_sets(const tarn_dataset *dataset, const tarn_field_sets *sets)
 {
     uint64_t rest = 0;
-    printf("  %12s %12s  %s\n", "samples", "with twice", "have fields");
+    cli_print("  %12s %12s  %s\n", "samples", "with twice", "have fields");
     for (size_t i = 0; i < sets->count; i++) {
         const tarn_field_set *s = &sets->sets[i];
         if (i >= MAX_SETS) {
             rest += s->samples;
             continue;
         }
-        printf("  %12llu %12llu  ", (unsigned long long)s->samples,
-               (unsigned long long)s->twice);
+        cli_print("  %12llu %12llu  ", (unsigned long long)s->samples,
+                  (unsigned long long)s->twice);
         for (size_t k = 0; k < s->n_fields; k++) {
             const char *name = tarn_dataset_file_field(dataset, s->fields[k]);
-            printf("%s%s", k ? ", " : "", name[0] ? name : "(none)");
+            cli_print("%s%s", k ? ", " : "", name[0] ? name : "(none)");
         }
         putchar('\n');
     }
     if (rest)
-        printf("  %12llu %12s  %s\n", (unsigned long long)rest, "",
-               cli_count(sets->count - MAX_SETS, "other set"));
+        cli_print("  %12llu %12s  %s\n", (unsigned long long)rest, "",
+                  cli_count(sets->count - MAX_SETS, "other set"));
 }
 
 static void put_sets_json(cli_json *j, const tarn_dataset *dataset,
@@ -189,39 +189,39 @@ static int show_json(cli_json *j, const char *name, const char *index_path,
 static void show_index(const char *index_path, const summary *s)
 {
     if (!index_path) {
-        printf("  index     none; scanned\n");
+        cli_print("  index     none; scanned\n");
         return;
     }
-    printf("  index     %s, %s\n", index_path,
-           s->index.contiguous ? "samples contiguous" : "samples not contiguous");
+    cli_print("  index     %s, %s\n", index_path,
+              s->index.contiguous ? "samples contiguous" : "samples not contiguous");
     if (!s->index.has_sums)
-        printf("  sums      none\n");
+        cli_print("  sums      none\n");
     else
-        printf("  sums      shard stamps, key order%s; keys by %s\n",
-               s->index.has_checksums ? ", member checksums" : "",
-               s->index.keys == TARN_KEYS_PATH ? "path" : "base name");
+        cli_print("  sums      shard stamps, key order%s; keys by %s\n",
+                  s->index.has_checksums ? ", member checksums" : "",
+                  s->index.keys == TARN_KEYS_PATH ? "path" : "base name");
 }
 
 static int print_fold(const char *name, const char *index_path, const cli_fold *fold,
                       const tarn_index *index, const summary *s)
 {
-    printf("%s: %s, %s, %s in %s\n", name, cli_count(s->index.samples, "sample"),
-           cli_count(s->index.rows, "member"), cli_count(s->all.bytes, "byte"),
-           cli_count(s->n_shards, "shard"));
+    cli_print("%s: %s, %s, %s in %s\n", name, cli_count(s->index.samples, "sample"),
+              cli_count(s->index.rows, "member"), cli_count(s->all.bytes, "byte"),
+              cli_count(s->n_shards, "shard"));
     show_index(index_path, s);
     if (s->index.collisions)
-        printf("  collisions %u keys whose hash is shared with another key\n",
-               s->index.collisions);
+        cli_print("  collisions %u keys whose hash is shared with another key\n",
+                  s->index.collisions);
     put_fields_head();
     for (uint32_t i = 0; i < s->index.fields; i++)
         put_field(tarn_index_field(index, i), &s->fields[i]);
     int status = fold ? show_sets(fold->set, &(cli_json){0}) : CLI_OK;
-    printf("  %-20s %12s %16s %12s\n", "shard", "members", "bytes", "file size");
+    cli_print("  %-20s %12s %16s %12s\n", "shard", "members", "bytes", "file size");
     for (uint32_t i = 0; i < s->n_shards; i++)
-        printf("  %-20s %12llu %16llu %12llu\n", shard_name(fold, i),
-               (unsigned long long)s->shards[i].count,
-               (unsigned long long)s->shards[i].bytes,
-               (unsigned long long)shard_size(fold, i));
+        cli_print("  %-20s %12llu %16llu %12llu\n", shard_name(fold, i),
+                  (unsigned long long)s->shards[i].count,
+                  (unsigned long long)s->shards[i].bytes,
+                  (unsigned long long)shard_size(fold, i));
     return status;
 }
 
@@ -307,16 +307,16 @@ static tally *find_field(counted *c, const char *name)
 
 static void show_stream(const char *name, const counted *c, const tarn_samples_report *r)
 {
-    printf("%s: %s, %s, %s in %s, read as a stream\n", cli_shown(name),
-           cli_count(r->samples, "sample"), cli_count(r->members, "member"),
-           cli_count(c->all.bytes, "byte"), cli_count(r->shards, "archive"));
+    cli_print("%s: %s, %s, %s in %s, read as a stream\n", cli_shown(name),
+              cli_count(r->samples, "sample"), cli_count(r->members, "member"),
+              cli_count(c->all.bytes, "byte"), cli_count(r->shards, "archive"));
     if (r->unkeyed || r->metadata || r->links)
-        printf("  skipped %s of no sample, %s of metadata, %s\n",
-               cli_count(r->unkeyed, "member"), cli_count(r->metadata, "member"),
-               cli_count(r->links, "link"));
+        cli_print("  skipped %s of no sample, %s of metadata, %s\n",
+                  cli_count(r->unkeyed, "member"), cli_count(r->metadata, "member"),
+                  cli_count(r->links, "link"));
     if (r->scattered)
-        printf("  %s with a key that was already used\n",
-               cli_count(r->scattered, "sample"));
+        cli_print("  %s with a key that was already used\n",
+                  cli_count(r->scattered, "sample"));
     put_fields_head();
     for (size_t i = 0; i < c->count; i++)
         put_field(c->names[i], &c->fields[i]);

@@ -19,6 +19,12 @@ static size_t sequence(const unsigned char *s)
     return need;
 }
 
+/* U+0080 to U+009F: a terminal may take them for commands. */
+static bool is_control(const unsigned char *s)
+{
+    return s[0] == 0xc2 && s[1] >= 0x80 && s[1] < 0xa0;
+}
+
 static void put_string(FILE *out, const char *text)
 {
     const unsigned char *s = (const unsigned char *)text;
@@ -29,6 +35,8 @@ static void put_string(FILE *out, const char *text)
             fprintf(out, "\\%c", *s);
         else if (*s < 0x20 || *s == 0x7f)
             fprintf(out, "\\u%04x", *s);
+        else if (is_control(s))
+            fprintf(out, "\\u%04x", s[1]);
         else if (n)
             fwrite(s, 1, n, out);
         else
@@ -98,8 +106,21 @@ void cli_json_line(cli_json *j)
     j->comma = false;
 }
 
+/* Only strings in JSON have such characters. What is written to a file stays as it is. */
 void cli_json_raw(cli_json *j, const char *key, const char *text, size_t len)
 {
+    const unsigned char *s = (const unsigned char *)text, *end = s + len;
     begin(j, key);
-    fwrite(text, 1, len, j->out);
+    if (j->out != stdout) {
+        fwrite(text, 1, len, j->out);
+        return;
+    }
+    for (; s < end; s++) {
+        if (*s == 0x7f)
+            fputs("\\u007f", stdout);
+        else if (end - s > 1 && is_control(s))
+            fprintf(stdout, "\\u%04x", *++s);
+        else
+            fputc(*s, stdout);
+    }
 }

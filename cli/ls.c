@@ -39,22 +39,22 @@ static void show_sample(listing *l, const shown *members, size_t count)
         return;
     }
     for (size_t k = 0; k < count; k++)
-        printf("%c%s:%llu", k ? ' ' : '\t', members[k].field,
-               (unsigned long long)members[k].size);
+        cli_print("%c%s:%llu", k ? ' ' : '\t', members[k].field,
+                  (unsigned long long)members[k].size);
     putchar('\n');
 }
 
 static void show_members(listing *l, const shown *members, size_t count)
 {
     for (size_t k = 0; k < count; k++) {
-        printf("%s\t", members[k].shard);
+        cli_print("%s\t", members[k].shard);
         if (members[k].offset == TARN_NO_OFFSET)
-            printf("-\t");
+            cli_print("-\t");
         else
-            printf("%llu\t", (unsigned long long)members[k].offset);
-        printf("%llu\t", (unsigned long long)members[k].size);
+            cli_print("%llu\t", (unsigned long long)members[k].offset);
+        cli_print("%llu\t", (unsigned long long)members[k].size);
         put_key(l);
-        printf("\t%s\n", members[k].field);
+        cli_print("\t%s\n", members[k].field);
     }
 }
 
@@ -214,11 +214,11 @@ static int list_index(const char *path, bool json)
     tarn_index_info_get(index, &info, sizeof info);
     for (uint64_t i = 0; i < info.rows; i++) {
         if (tarn_index_row(index, i, &row, &err) != TARN_OK) return cli_fail(&err);
-        printf(json ? "{\"shard\": %u, \"offset\": %llu, \"size\": %llu, \"keyhash\": "
-                      "\"%016llx\", \"collision\": %u, \"field_id\": %u}\n"
-                    : "%u\t%llu\t%llu\t%016llx\t%u\t%u\n",
-               row.shard, (unsigned long long)row.offset, (unsigned long long)row.size,
-               (unsigned long long)row.keyhash, row.collision, row.field);
+        cli_print(json ? "{\"shard\": %u, \"offset\": %llu, \"size\": %llu, \"keyhash\": "
+                         "\"%016llx\", \"collision\": %u, \"field_id\": %u}\n"
+                       : "%u\t%llu\t%llu\t%016llx\t%u\t%u\n",
+                  row.shard, (unsigned long long)row.offset, (unsigned long long)row.size,
+                  (unsigned long long)row.keyhash, row.collision, row.field);
     }
     tarn_index_free(index);
     return CLI_OK;

@@ -32,7 +32,7 @@ static int run(const cli_command *command, int argc, char **argv)
         cli_catch_interrupt();
         status = command->run(&args);
     }
-    free(args.words);
+    cli_args_free(&args);
     int finished = cli_finish();
     return status != CLI_OK ? status : finished;
 }
@@ -63,6 +63,8 @@ int main(int argc, char **argv)
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
         return cli_show_overview(stdout);
     const cli_command *command = cli_find_command(argv[1]);
-    if (!command) return cli_usage(NULL, "unknown subcommand %s", argv[1]);
+    if (!command)
+        return cli_usage(NULL, "unknown subcommand %s%s", argv[1],
+                         cli_guess_command(argv[1]));
     return run(command, argc - 2, argv + 2);
 }

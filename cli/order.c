@@ -65,16 +65,23 @@ static bool take_rank(const cli_args *args, tarn_order_options *o)
 
 static bool take_uneven(const cli_args *args, tarn_order_options *o)
 {
-    static const char *const names[] = {"keep", "drop", "pad"};
-    const char *value = cli_value(args, "uneven");
-    if (!value) return true;
-    for (int k = TARN_UNEVEN_KEEP; k <= TARN_UNEVEN_PAD; k++)
-        if (strcmp(value, names[k]) == 0) {
-            o->uneven = (tarn_uneven)k;
-            return true;
-        }
-    cli_usage(args->command, "--uneven must be keep, drop or pad, not %s", value);
-    return false;
+    static const char *const names[] = {"keep", "drop", "pad"}; /* as in tarn_uneven */
+    int uneven = (int)o->uneven;
+    if (!cli_choice(args, "uneven", names, 3, &uneven)) return false;
+    o->uneven = (tarn_uneven)uneven;
+    return true;
+}
+
+static bool take_kind(const cli_args *args, tarn_order_options *o)
+{
+    const char *names[16];
+    size_t n = 0;
+    int kind = (int)o->kind;
+    for (const char *name; n < 16 && (name = tarn_order_kind_name((tarn_order_kind)n));)
+        names[n++] = name;
+    if (!cli_choice(args, "order", names, n, &kind)) return false;
+    o->kind = (tarn_order_kind)kind;
+    return true;
 }
 
 /* Options that refine a kind of order. */
@@ -83,12 +90,8 @@ static const char *const of_kinds[] = {"seed",   "epoch",  "by",  "block", "chun
 
 static bool take_options(const cli_args *args, tarn_order_options *o)
 {
-    tarn_error err;
-    const char *kind = cli_value(args, "order");
-    if (kind && tarn_order_kind_find(kind, &o->kind, &err) != TARN_OK) {
-        cli_usage(args->command, "%s", err.message);
-        return false;
-    }
+    bool kind = cli_has(args, "order");
+    if (!take_kind(args, o)) return false;
     for (size_t i = 0; !kind && of_kinds[i]; i++)
         if (cli_has(args, of_kinds[i])) {
             cli_usage(args->command, "--%s needs --order, such as shuffle", of_kinds[i]);

@@ -74,7 +74,8 @@ static void show_amount(double amount, const char *unit)
     size_t i = 0;
     for (; amount >= 1000 && i < 4; i++)
         amount /= 1000;
-    printf("%.*f %s%s", i ? 1 : 0, amount, prefixes[i], i ? unit : unit + (*unit == ' '));
+    cli_print("%.*f %s%s", i ? 1 : 0, amount, prefixes[i],
+              i ? unit : unit + (*unit == ' '));
 }
 
 static const char *shown_target(const cli_out *out, const tarn_pack_report *r)
@@ -117,21 +118,21 @@ static void print_summary(const cli_out *out, const tarn_pack_report *r, double 
         const tarn_pack_fold *w = &r->folds[i];
         samples += w->samples;
         payload += w->payload;
-        if (r->folds[i].fold) printf("%s: ", r->folds[i].fold);
-        printf("%s, %s, %s in %s -> %s\n", cli_count(w->samples, "sample"),
-               cli_count(w->members, "member"), cli_count(w->payload, "byte"),
-               cli_count(w->shards, "shard"), shown_target(out, r));
+        if (r->folds[i].fold) cli_print("%s: ", r->folds[i].fold);
+        cli_print("%s, %s, %s in %s -> %s\n", cli_count(w->samples, "sample"),
+                  cli_count(w->members, "member"), cli_count(w->payload, "byte"),
+                  cli_count(w->shards, "shard"), shown_target(out, r));
     }
     if (seconds < 1e-6) seconds = 1e-6;
-    printf("%.2f s: ", seconds);
+    cli_print("%.2f s: ", seconds);
     show_amount((double)samples / seconds, " samples/s");
-    printf(", ");
+    cli_print(", ");
     show_amount((double)payload / seconds, "B/s\n");
 }
 
-static int show_failure(const cli_out *out, const tarn_pack_report *r,
-                        const tarn_error *err)
+int cli_out_fail(const cli_out *out, const tarn_error *err)
 {
+    const tarn_pack_report *r = &out->report;
     char text[TARN_ERROR_PATH_MAX + TARN_ERROR_MESSAGE_MAX + 64];
     uint64_t samples = 0;
     int status =
@@ -143,6 +144,10 @@ static int show_failure(const cli_out *out, const tarn_pack_report *r,
     if (err->code == TARN_ERR_EXISTS && samples && out->hint &&
         !cli_has(out->args, "append"))
         cli_note("tarn: %s\n", out->hint);
+    if (r->bad && out->options.check == TARN_CHECK_STOP)
+        cli_note("tarn: nothing was packed, because of %s; fix what is reported "
+                 "above, or leave these samples out with --check=skip\n",
+                 cli_count(r->bad, "bad field"));
     if (r->kept)
         cli_note(
             "tarn: kept %s; continue with --resume, or start over with --overwrite\n",
@@ -167,7 +172,10 @@ int cli_out_run(cli_out *out, const char *const *sources, size_t count)
     cli_progress_end(&out->progress);
     if (out->n_notices > MAX_NOTICES)
         cli_note("tarn: warning: %llu files skipped\n", (unsigned long long)r->skipped);
-    if (status != TARN_OK) return show_failure(out, r, &err);
+    if (status != TARN_OK) return cli_out_fail(out, &err);
+    if (r->bad)
+        cli_note("tarn: warning: left out the samples with %s\n",
+                 cli_count(r->bad, "bad field"));
     if (!out->options.dry_run) print_summary(out, r, now() - began);
     return CLI_OK;
 }

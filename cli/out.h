@@ -53,6 +53,9 @@ int cli_out_init(cli_out *out, const cli_args *args, const char *target);
  * was kept. */
 int cli_out_run(cli_out *out, const char *const *sources, size_t count);
 
+/* Prints why tarn_pack failed, and what was kept. Returns the exit status. */
+int cli_out_fail(const cli_out *out, const tarn_error *err);
+
 /* Fold names and fractions for options.splits. */
 enum { CLI_MAX_PARTS = TARN_PACK_MAX_FOLDS };
 

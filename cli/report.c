@@ -4,8 +4,11 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "target.h"
+
+/* --- Text that may have names from files and URLs --------------------------------- */
 
 /* A copy of a text without secrets. */
 static char *hide(const char *text, bool is_url)
@@ -14,25 +17,6 @@ static char *hide(const char *text, bool is_url)
     char *out = malloc(size);
     if (!out) cli_no_memory();
     return tarn_hide_secrets(out, size, text, is_url);
-}
-
-static char *hidden_text(const char *fmt, va_list args)
-{
-    char *text;
-    if (vasprintf(&text, fmt, args) < 0) cli_no_memory();
-    char *out = hide(text, false);
-    free(text);
-    return out;
-}
-
-void cli_note(const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    char *text = hidden_text(fmt, args);
-    va_end(args);
-    fputs(text, stderr);
-    free(text);
 }
 
 const char *cli_shown(const char *path)
@@ -45,16 +29,73 @@ const char *cli_shown(const char *path)
     return *text = hide(path, true);
 }
 
+/* Writes text with its control characters escaped, except newlines and tabs. Backslashes
+ * stay, because names in messages have been escaped already. */
+static void put_calm(FILE *out, const char *text)
+{
+    static const char plain[] = "\\\n\t";
+    while (*text) {
+        size_t len = strcspn(text, plain);
+        char *shown = malloc(4 * len + 8);
+        if (!shown) cli_no_memory();
+        fputs(tarn_printable(shown, 4 * len + 8, text, len), out);
+        free(shown);
+        text += len;
+        for (; *text && strchr(plain, *text); text++)
+            fputc(*text, out);
+    }
+}
+
+static char *formatted(const char *fmt, va_list args)
+{
+    char *text;
+    if (vasprintf(&text, fmt, args) < 0) cli_no_memory();
+    return text;
+}
+
+static void put_note(const char *fmt, va_list args)
+{
+    char *text = formatted(fmt, args), *hidden = hide(text, false);
+    put_calm(stderr, hidden);
+    free(hidden);
+    free(text);
+}
+
+void cli_note(const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    put_note(fmt, args);
+    va_end(args);
+}
+
+void cli_print(const char *fmt, ...)
+{
+    static int terminal = -1;
+    va_list args;
+    if (terminal < 0) terminal = isatty(STDOUT_FILENO);
+    va_start(args, fmt);
+    if (terminal) {
+        char *text = formatted(fmt, args);
+        put_calm(stdout, text);
+        free(text);
+    } else {
+        vprintf(fmt, args);
+    }
+    va_end(args);
+}
+
+/* --- Errors ------------------------------------------------------------------------ */
+
 int cli_usage(const cli_command *command, const char *fmt, ...)
 {
     va_list args;
     const char *space = command ? " " : "", *name = command ? command->name : "";
+    fprintf(stderr, "tarn%s%s: ", space, name);
     va_start(args, fmt);
-    char *text = hidden_text(fmt, args);
+    put_note(fmt, args);
     va_end(args);
-    fprintf(stderr, "tarn%s%s: %s\nTry: tarn%s%s --help\n", space, name, text, space,
-            name);
-    free(text);
+    fprintf(stderr, "\nTry: tarn%s%s --help\n", space, name);
     return CLI_USAGE;
 }
 
@@ -129,7 +170,7 @@ void cli_watch_problem(void *context, const tarn_error *what)
     if (w->json.out)
         cli_json_problem(&w->json, what);
     else
-        printf("%s\n", tarn_error_text(what, text, sizeof text));
+        cli_print("%s\n", tarn_error_text(what, text, sizeof text));
 }
 
 _Noreturn void cli_no_memory(void)

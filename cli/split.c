@@ -246,10 +246,10 @@ static int split_shards(splitting *s)
 
 static int run_split(splitting *s)
 {
-    const char *by = cli_value(s->args, "by");
-    bool shards = by && strcmp(by, "shards") == 0;
-    if (by && !shards && strcmp(by, "samples") != 0)
-        return cli_usage(s->args->command, "--by must be samples or shards, not %s", by);
+    static const char *const words[] = {"samples", "shards"};
+    int by = 0;
+    if (!cli_choice(s->args, "by", words, 2, &by)) return CLI_USAGE;
+    bool shards = by == 1;
     if (!shards && cli_has(s->args, "copy"))
         return cli_usage(s->args->command, "--copy needs --by shards");
     if (shards && (cli_has(s->args, "max-count") || cli_has(s->args, "max-size")))

@@ -44,15 +44,12 @@ int cli_stream_filters(const cli_args *args, cli_stream *s, tarn_samples_options
 
 static bool take_grouping(const cli_args *args, tarn_grouping *out)
 {
-    tarn_keys keys = TARN_KEYS_BASE;
-    const char *value = cli_value(args, "keys");
-    if (!value) return true;
-    if (strcmp(value, "webdataset") == 0) {
-        *out = TARN_GROUP_WEBDATASET;
-        return true;
-    }
-    if (!cli_keys(args, &keys)) return false;
-    *out = keys == TARN_KEYS_PATH ? TARN_GROUP_PATH : TARN_GROUP_BASE;
+    static const char *const words[] = {"base", "path", "webdataset"};
+    static const tarn_grouping rules[] = {TARN_GROUP_BASE, TARN_GROUP_PATH,
+                                          TARN_GROUP_WEBDATASET};
+    int rule = -1;
+    if (!cli_choice(args, "keys", words, 3, &rule)) return false;
+    if (rule >= 0) *out = rules[rule];
     return true;
 }
 

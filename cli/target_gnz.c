@@ -396,8 +396,8 @@ static void print_summary(const state *s)
 {
     cli_json j = {.out = stdout};
     if (!cli_has(s->args, "json")) {
-        printf("%s in %s -> %s\n", cli_count(s->count, "row"),
-               cli_count(s->sized, "array"), cli_shown(s->path));
+        cli_print("%s in %s -> %s\n", cli_count(s->count, "row"),
+                  cli_count(s->sized, "array"), cli_shown(s->path));
         return;
     }
     cli_json_open(&j, NULL, '[');

@@ -108,17 +108,20 @@ static void try_collection(const char *manifest)
 
 /* --- Record packs ----------------------------------------------------------------- */
 
-static void try_pack(const char *manifest)
+/* Also with the column t as times, if type is given. */
+static void try_pack(const char *manifest, const char *type)
 {
-    tarn_iac_write_options o = TARN_IAC_WRITE_OPTIONS_INIT;
+    tarn_pack_type time = {"t", type};
+    tarn_iac_write_options write = TARN_IAC_WRITE_OPTIONS_INIT;
+    tarn__records_options o = {.write = &write, .types = &time, .n_types = type != NULL};
     tarn_iac_info info;
     tarn_iac *pack;
     tarn_view view;
     tarn_error err;
     uint64_t records = 0;
-    o.overwrite = o.no_sync = true;
+    write.overwrite = write.no_sync = true;
     tarn_status status =
-        tarn__records_from_manifest(pack_path, manifest, &o, NULL, &records, &err);
+        tarn__records_from_manifest(pack_path, manifest, &o, &records, &err);
     if (status != TARN_OK) {
         CHECK(err.code == status && err.message[0]);
         return;
@@ -182,11 +185,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (make_folder()) make_files();
     unsigned kind = data[0] % KINDS;
     put_file(path[kind], data + 1, size - 1);
-    if (kind < 3)
+    if (kind < 3) {
         try_collection(path[kind]);
-    else if (kind == 3)
-        try_pack(path[kind]);
-    else
+    } else if (kind == 3) {
+        try_pack(path[kind], NULL);
+        try_pack(path[kind], "timestamp");
+    } else {
         try_names(path[kind]);
+    }
     return 0;
 }

@@ -61,6 +61,16 @@ empty/bin/python -c 'import importlib.metadata, tarn
 assert importlib.metadata.version("tarn") == tarn.__version__'
 empty/bin/tarn ls data >listing
 grep -q key0 listing
+empty/bin/python - <<'PY'
+import os
+import signal
+import subprocess
+
+reader, writer = os.pipe()
+os.close(reader)
+done = subprocess.run(["empty/bin/tarn", "ls", "data"], stdout=writer, stderr=subprocess.PIPE)
+assert (done.returncode, done.stderr) == (-signal.SIGPIPE, b""), done
+PY
 empty/bin/python -m tarn nonsense 2>/dev/null && exit 1
 test $? = 2
 

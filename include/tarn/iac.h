@@ -226,7 +226,9 @@ typedef struct tarn_iac_write_options {
     size_t size;        /* of this struct; set by the initialiser */
     const char *header; /* a JSON object with your own fields, or NULL */
     unsigned version;   /* 2 or 1 */
-    const char *codec;  /* encodes the payloads; the header names it, too */
+    /* "none", "brotli", "zstd" or "gzip": encodes the payloads; the header names it, too.
+     * With encoded also "jpeg", "png", "jxl", "jpeg2000" or "jpegls". */
+    const char *codec;
     int level;
     /* Payloads are already encoded; codec is only written to the header. */
     bool encoded;
@@ -283,7 +285,8 @@ TARN_API void tarn_iac_writer_abandon(tarn_iac_writer *writer);
  * records. header, if given, replaces the fields of the old header. With encoded set,
  * payloads are copied unchanged, and so is the codec in the header. The index has the
  * rows of the selected records, with all columns unchanged. A record pack whose records
- * are not located by its index keeps its data segment, unless rows are selected.
+ * are not located by its index keeps its data segment, unless rows are selected. If the
+ * new codec is one of an image, payloads are decompressed and otherwise unchanged.
  *
  * With upgrade, converts a version 1 file to version 2: a new header before the same
  * bytes, which the two files share on disk where the file system supports that. to may be
@@ -294,13 +297,15 @@ TARN_API TARN_CHECKED tarn_status tarn_iac_rewrite(const char *from, const char 
 
 /* --- A table from C ------------------------------------------------------------------
  *
- * For programs without an Arrow library: builds a table with columns of text, integers
- * and doubles. */
+ * For programs without an Arrow library: builds a table with columns of text, integers,
+ * doubles, booleans, times, and lists of these. */
 
 typedef struct tarn_iac_rows tarn_iac_rows;
 
 /* Creates a table builder. Each column is a type and a name: "text:name", "int:count",
- * "uint:id", "u8:slide_idx" (and u32), "real:x". Free it with tarn_iac_rows_finish or
+ * "uint:id", "u8:slide_idx" (and u32), "real:x", "bool:good" (the integers 0 and 1),
+ * "time:taken" (integers: microseconds since 1970 in UTC), and the lists "texts:",
+ * "ints:", "reals:" and "bools:". Free it with tarn_iac_rows_finish or
  * tarn_iac_rows_free. */
 TARN_API TARN_CHECKED tarn_status tarn_iac_rows_new(const char *const *columns,
                                                     size_t count, tarn_iac_rows **out,
@@ -309,13 +314,17 @@ TARN_API TARN_CHECKED tarn_status tarn_iac_rows_new(const char *const *columns,
 typedef enum tarn_iac_kind {
     TARN_IAC_TEXT = 0,
     TARN_IAC_INTEGER = 1,
-    TARN_IAC_REAL = 2
+    TARN_IAC_REAL = 2,
+    TARN_IAC_LIST = 3
 } tarn_iac_kind;
 
 typedef struct tarn_iac_cell {
     tarn_iac_kind kind;
-    const char *text; /* UTF-8 */
-    size_t size;      /* bytes of the text */
+    union {
+        const char *text;                  /* UTF-8 */
+        const struct tarn_iac_cell *items; /* of a list: no lists and no nulls */
+    };
+    size_t size; /* bytes of the text, or number of items */
     int64_t integer;
     double real;
 } tarn_iac_cell;

@@ -69,6 +69,9 @@ TARN_API TARN_CHECKED tarn_status tarn_order_kind_find(const char *name,
                                                        tarn_order_kind *out,
                                                        tarn_error *err);
 
+/* The name of an order, or NULL past the last. */
+TARN_API const char *tarn_order_kind_name(tarn_order_kind kind);
+
 /* What happens if the remaining positions cannot be divided evenly among the ranks. */
 typedef enum tarn_uneven {
     TARN_UNEVEN_KEEP = 0, /* the first ranks get one more */

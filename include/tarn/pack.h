@@ -14,8 +14,9 @@
  * A source is one of these:
  *
  * - a folder: all files in it and in its sub-folders, sorted by path. Links to files
- *   are followed, links to folders are not. Names that begin with a dot, and files
- *   without a field in their name, are skipped with a notice.
+ *   are followed, links to folders are not. Names that begin with a dot, files of
+ *   desktop programs (Thumbs.db, desktop.ini), and files without a field in their name
+ *   are skipped with a notice.
  * - a file. Its name up to the first dot is the key of its sample, the rest is its
  *   field: x.jpg and x.cls are two fields of sample x.
  * - a manifest: CSV or TSV with a header line, or JSON lines (.csv, .tsv, .jsonl,
@@ -34,7 +35,11 @@
  * pack ("x.iac"). A record pack is made from one folder, with a record for each file
  * and the columns path and size, or from one manifest, in which the column "file" is
  * the path of the file of each record. All other columns of the manifest become
- * columns of the record pack.
+ * columns of the record pack. From JSON lines their types are those of the values: text,
+ * 64-bit integers, doubles (also for integers and other numbers mixed), booleans, and
+ * lists of one of these. null is a missing value. Objects, and values of different types
+ * in one column, are an error that names the line, unless types makes the column text.
+ * All columns of CSV and TSV are text, unless types says otherwise.
  *
  * Calls share no state: several threads may pack into different folds at the same
  * time.
@@ -87,6 +92,26 @@ typedef int (*tarn_pack_progress)(void *context, uint64_t done, uint64_t total,
  * with output, and returns their failures. */
 typedef tarn_status (*tarn_pack_feed)(void *context, void *output, tarn_error *err);
 
+/* Another name for a field: x.jpeg and x.png can both become the field "img". */
+typedef struct tarn_pack_rename {
+    const char *from; /* the field, or its last dotted part: left.jpg becomes left.img */
+    const char *to;
+} tarn_pack_rename;
+
+/* The type of a column of a record pack: "text", "int", "float", "bool" or "timestamp".
+ */
+typedef struct tarn_pack_type {
+    const char *column, *type;
+} tarn_pack_type;
+
+/* What happens to fields that cannot be decoded (tarn/codec.h). Each is reported to
+ * notice, with its path. */
+typedef enum tarn_pack_check {
+    TARN_CHECK_NONE = 0, /* nothing is decoded */
+    TARN_CHECK_STOP = 1, /* all are read and checked first; a bad one fails the call */
+    TARN_CHECK_SKIP = 2  /* its sample is left out */
+} tarn_pack_check;
+
 typedef struct tarn_pack_options {
     size_t size;      /* of this struct; set by the initialiser */
     const char *fold; /* NULL: FOLD of "DIR:FOLD", otherwise "train" */
@@ -105,7 +130,8 @@ typedef struct tarn_pack_options {
     tarn_keys keys;
     /* Add a field "cls": the number of the sub-folder that contains the sample. The names
      * are in classes.txt in the target. Existing classes keep their numbers, and new ones
-     * follow, sorted by name. */
+     * follow, sorted by name. Files that are in no such sub-folder are skipped with a
+     * notice. */
     bool class_from_dir;
     /* After a failure, keep finished shards of a fold for a call with resume; implied by
      * resume. false: nothing is left. */
@@ -140,6 +166,30 @@ typedef struct tarn_pack_options {
     void *progress_context;
     tarn_notice notice; /* called for skipped files, lines and members */
     void *notice_context;
+    /* Which files of folders are packed, and which of the files that are sources: those
+     * that match a pattern of include, if there are any, and no pattern of exclude. "*",
+     * "?" and "[abc]" are wildcards. A pattern without a slash is matched with the name
+     * of the file and of each folder above it, up to the source. A pattern with a slash
+     * is matched with the path below the source or with the first folders of that path,
+     * and
+     * "*" does not match a slash. Files that are left out are not reported. */
+    const char *const *include, *const *exclude;
+    size_t n_include, n_exclude;
+    /* New names of fields of files and manifests. The first that applies is used. */
+    const tarn_pack_rename *renames;
+    size_t n_renames;
+    /* For class_from_dir: the number of the folder below the source that is the class,
+     * from 1. 0: the first, but it is an error if all of these have names of folds such
+     * as train and val. */
+    unsigned class_level;
+    tarn_pack_check check; /* not for streams and record packs */
+    /* Types of columns of a record pack from a manifest. Text is then read as a number,
+     * as true or false, or as a time such as 2024-05-31T12:00:00.5+02:00 (UTC if no zone
+     * is given). A column of type text holds other values as JSON. */
+    const tarn_pack_type *types;
+    size_t n_types;
+    /* The folder of relative paths in manifests; NULL: the folder of the manifest. */
+    const char *manifest_root;
 } tarn_pack_options;
 
 #define TARN_PACK_OPTIONS_INIT                                                           \
@@ -173,6 +223,7 @@ typedef struct tarn_pack_report {
     /* What was written or, in a dry run, what would be written. For a record pack,
      * samples are records. Samples that append and resume found are not counted. */
     tarn_pack_fold folds[TARN_PACK_MAX_FOLDS];
+    uint64_t bad; /* fields that could not be decoded, with check */
 } tarn_pack_report;
 
 /* Packs the sources into the target. options and out may be NULL. After a failure, too,

@@ -1,13 +1,17 @@
 /* pack.c: tarn_pack for Python. The work runs in its own thread; the calling thread
  * passes its progress to Python. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "filespy.h"
 
 typedef struct packing {
-    tarnpy_strings sources;
-    PyObject *target; /* bytes, or NULL */
-    const char *path; /* the path in target */
+    tarnpy_strings sources, include, exclude;
+    tarnpy_strings renames, types; /* pairs of texts */
+    tarn_pack_rename *renamed;
+    tarn_pack_type *typed;
+    PyObject *target, *root; /* bytes, or NULL */
+    const char *path;        /* the path in target */
     tarn_pack_options options;
     tarn_fold_writer_options writer;
     tarn_tar_writer_options members; /* options points to it */
@@ -30,28 +34,31 @@ typedef struct packing {
 
 typedef struct flags {
     int keys, class_from_dir, append, resume, overwrite, no_sync, pax, lenient,
-        allow_pipe, dry_run;
-    PyObject *sources, *shuffle;
+        allow_pipe, dry_run, check, encoded;
+    PyObject *sources, *shuffle, *include, *exclude, *renames, *types;
     const char *codec;
 } flags;
 
 static int parse(packing *p, flags *f, PyObject *args, PyObject *kwargs)
 {
     static const char *const words[] = {
-        "sources", "target",  "fold",           "splits",     "seed",
-        "shuffle", "keys",    "class_from_dir", "max_count",  "max_size",
-        "append",  "resume",  "overwrite",      "no_sync",    "pax",
-        "level",   "threads", "lenient",        "allow_pipe", "codec",
-        "header",  "version", "dry_run",        "progress",   NULL};
+        "sources",    "target",         "fold",      "splits",   "seed",    "shuffle",
+        "keys",       "class_from_dir", "max_count", "max_size", "append",  "resume",
+        "overwrite",  "no_sync",        "pax",       "level",    "threads", "lenient",
+        "allow_pipe", "codec",          "header",    "version",  "dry_run", "progress",
+        "include",    "exclude",        "renames",   "types",    "root",    "class_level",
+        "check",      "encoded",        NULL};
     tarn_pack_options *o = &p->options;
     return PyArg_ParseTupleAndKeywords(
-        args, kwargs, "OO&$zO!O&OipO&O&pppppiIppzzIpO:pack", TARNPY_KEYWORDS(words),
-        &f->sources, tarnpy_path_or_none, &p->target, &o->fold, &PyDict_Type, &p->folds,
-        tarnpy_number, &o->seed, &f->shuffle, &f->keys, &f->class_from_dir, tarnpy_number,
-        &p->writer.max_count, tarnpy_number, &p->writer.max_size, &f->append, &f->resume,
-        &f->overwrite, &f->no_sync, &f->pax, &p->sink.level, &o->threads, &f->lenient,
-        &f->allow_pipe, &f->codec, &p->records.header, &p->records.version, &f->dry_run,
-        &p->progress);
+        args, kwargs, "OO&$zO!O&OipO&O&pppppiIppzzIpOOOOOO&Iip:pack",
+        TARNPY_KEYWORDS(words), &f->sources, tarnpy_path_or_none, &p->target, &o->fold,
+        &PyDict_Type, &p->folds, tarnpy_number, &o->seed, &f->shuffle, &f->keys,
+        &f->class_from_dir, tarnpy_number, &p->writer.max_count, tarnpy_number,
+        &p->writer.max_size, &f->append, &f->resume, &f->overwrite, &f->no_sync, &f->pax,
+        &p->sink.level, &o->threads, &f->lenient, &f->allow_pipe, &f->codec,
+        &p->records.header, &p->records.version, &f->dry_run, &p->progress, &f->include,
+        &f->exclude, &f->renames, &f->types, tarnpy_path_or_none, &p->root,
+        &o->class_level, &f->check, &f->encoded);
 }
 
 static int take_flags(packing *p, const flags *f)
@@ -74,11 +81,43 @@ static int take_flags(packing *p, const flags *f)
     p->stream.grouping =
         flat && o->keys == TARN_KEYS_BASE ? TARN_GROUP_BASE : TARN_GROUP_PATH;
     p->records.codec = f->codec;
+    p->records.encoded = f->encoded;
+    o->check = (tarn_pack_check)f->check;
+    o->manifest_root = p->root ? PyBytes_AsString(p->root) : NULL;
     p->records.level = p->sink.level;
     p->members.sink = &p->sink;
     p->writer.writer = &p->members;
     if (o->shuffle && !tarnpy_number(f->shuffle, &o->shuffle_seed)) return -1;
     return tarnpy_strings_get(f->sources, &p->sources);
+}
+
+/* Lists of texts, and of pairs of texts, which are flat. */
+static int take_lists(packing *p, const flags *f)
+{
+    tarn_pack_options *o = &p->options;
+    if (tarnpy_strings_get(f->include, &p->include) != 0 ||
+        tarnpy_strings_get(f->exclude, &p->exclude) != 0 ||
+        tarnpy_strings_get(f->renames, &p->renames) != 0 ||
+        tarnpy_strings_get(f->types, &p->types) != 0)
+        return -1;
+    o->n_renames = p->renames.count / 2;
+    o->n_types = p->types.count / 2;
+    o->renames = p->renamed = calloc(o->n_renames + 1, sizeof *p->renamed);
+    o->types = p->typed = calloc(o->n_types + 1, sizeof *p->typed);
+    if (!p->renamed || !p->typed) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (size_t i = 0; i < o->n_renames; i++)
+        p->renamed[i] =
+            (tarn_pack_rename){p->renames.items[2 * i], p->renames.items[2 * i + 1]};
+    for (size_t i = 0; i < o->n_types; i++)
+        p->typed[i] = (tarn_pack_type){p->types.items[2 * i], p->types.items[2 * i + 1]};
+    o->include = p->include.items;
+    o->n_include = p->include.count;
+    o->exclude = p->exclude.items;
+    o->n_exclude = p->exclude.count;
+    return 0;
 }
 
 static int take_splits(packing *p)
@@ -162,18 +201,31 @@ static int show_end(packing *p)
     return call_progress(p, samples, samples, payload);
 }
 
+/* Bad fields are notes of the exception, because there is no result that could list
+ * them. */
+static void raise_failure(PyObject *module, const packing *p, PyObject *notices)
+{
+    enum { MAX_NOTES = 50 };
+    Py_ssize_t count = notices && p->report.bad ? PyList_Size(notices) : 0;
+    tarnpy_raise(tarnpy_module_state(module), &p->err);
+    for (Py_ssize_t i = 0; i < count && i < MAX_NOTES; i++)
+        tarnpy_note("%U", PyList_GetItem(notices, i));
+    if (count > MAX_NOTES) tarnpy_note("and %zd more", count - MAX_NOTES);
+}
+
 static PyObject *finish(PyObject *module, packing *p)
 {
     PyObject *notices = tarnpy_problems_list(&p->notices), *folds = NULL;
     const tarn_pack_report *r = &p->report;
     if (p->status != TARN_OK)
-        tarnpy_raise(tarnpy_module_state(module), &p->err);
+        raise_failure(module, p, notices);
     else if (notices && !PyErr_Occurred() && show_end(p) == 0)
         folds = list_folds(r);
     if (folds)
-        return Py_BuildValue("(NKKKIN)", folds, (unsigned long long)r->files,
+        return Py_BuildValue("(NKKKINK)", folds, (unsigned long long)r->files,
                              (unsigned long long)r->values,
-                             (unsigned long long)r->skipped, r->classes, notices);
+                             (unsigned long long)r->skipped, r->classes, notices,
+                             (unsigned long long)r->bad);
     Py_XDECREF(notices);
     return NULL;
 }
@@ -190,7 +242,8 @@ static PyObject *pack(PyObject *module, PyObject *args, PyObject *kwargs)
                  .records = TARN_IAC_WRITE_OPTIONS_INIT};
     PyObject *result = NULL;
     flags f = {0};
-    if (parse(&p, &f, args, kwargs) && take_flags(&p, &f) == 0 && take_splits(&p) == 0) {
+    if (parse(&p, &f, args, kwargs) && take_flags(&p, &f) == 0 &&
+        take_lists(&p, &f) == 0 && take_splits(&p) == 0) {
         tarn_pack_options *o = &p.options;
         o->writer = &p.writer;
         o->records = &p.records;
@@ -202,8 +255,14 @@ static PyObject *pack(PyObject *module, PyObject *args, PyObject *kwargs)
         tarnpy_run_watched(work, &p, &p.stop, watch);
         result = finish(module, &p);
     }
-    tarnpy_strings_free(&p.sources);
+    tarnpy_strings *const lists[] = {&p.sources, &p.include, &p.exclude, &p.renames,
+                                     &p.types};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        tarnpy_strings_free(lists[i]);
+    free(p.renamed);
+    free(p.typed);
     Py_XDECREF(p.target);
+    Py_XDECREF(p.root);
     return result;
 }
 

@@ -37,8 +37,10 @@ def pack(sources: Sequence[str], target: str | None, *, fold: str | None,
          overwrite: bool, no_sync: bool, pax: bool, level: int, threads: int, lenient: bool,
          allow_pipe: bool, codec: str | None, header: str | None, version: int,
          dry_run: bool, progress: Callable[[int, int, int], object] | None,
+         include: Sequence[str], exclude: Sequence[str], renames: Sequence[str],
+         types: Sequence[str], root: str | None, class_level: int, check: int, encoded: bool,
          ) -> tuple[list[tuple[str | None, tuple[int, int, int, int, int]]], int, int, int,
-                    int, list[str]]: ...
+                    int, list[str], int]: ...
 
 # source.c
 class Source:

@@ -80,6 +80,11 @@ tarn_status tarn_order_kind_find(const char *name, tarn_order_kind *out, tarn_er
                       tarn_printable(shown, sizeof shown, name, strlen(name)), known);
 }
 
+const char *tarn_order_kind_name(tarn_order_kind kind)
+{
+    return (unsigned)kind < N_KINDS ? kinds[kind]->name : NULL;
+}
+
 /* --- Opening ----------------------------------------------------------------------- */
 
 static tarn_status check_options(uint64_t count, const tarn_order_options *o,

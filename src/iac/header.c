@@ -267,17 +267,17 @@ static tarn_status write_entries(entry *entries, size_t count, const tarn__iac_c
     return tarn__json_end(&w, err);
 }
 
-/* Adds the codec and its parameters unless the caller's fields name a codec. params must
- * outlive the entries. */
+/* Adds the codec and its parameters, if it has any, unless the caller's fields name a
+ * codec. params must outlive the entries. */
 static tarn_status set_codec(entry *entries, size_t *count, const tarn__iac_caller *c,
                              tarn__json_doc *params, tarn_error *err)
 {
     char text[64];
     tarn__iac_codec codec = tarn__iac_codec_named(c->codec);
     size_t len = tarn__iac_codec_params(codec, c->level, text, sizeof text);
-    if (!len || find_entry(entries, *count, "codec")) return TARN_OK;
+    if (codec == IAC_NONE || find_entry(entries, *count, "codec")) return TARN_OK;
     set(entries, count, (entry){.key = "codec", .text = c->codec});
-    if (find_entry(entries, *count, "codec_params")) return TARN_OK;
+    if (!len || find_entry(entries, *count, "codec_params")) return TARN_OK;
     tarn__json_options o = TARN__JSON_OPTIONS_INIT;
     TARN_TRY(tarn__json_parse(params, text, len, &o, err));
     set(entries, count, (entry){.key = "codec_params", .value = tarn__json_root(params)});

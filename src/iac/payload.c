@@ -34,10 +34,13 @@ tarn__iac_codec tarn__iac_codec_named(const char *name)
     return IAC_OTHER;
 }
 
-const char *tarn__iac_codec_name(tarn__iac_codec codec)
+const char *tarn__iac_codec_name(const char *name)
 {
+    tarn__iac_codec codec = tarn__iac_codec_named(name);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (names[i].codec == codec) return names[i].name;
+        if (codec == IAC_IMAGE ? strcmp(names[i].name, name) == 0
+                               : names[i].codec == codec)
+            return names[i].name;
     return names[0].name;
 }
 

@@ -17,7 +17,7 @@ typedef enum tarn__iac_codec {
 tarn__iac_codec tarn__iac_codec_named(const char *name);
 
 /* A static name; "none" for IAC_OTHER. */
-const char *tarn__iac_codec_name(tarn__iac_codec codec);
+const char *tarn__iac_codec_name(const char *name);
 
 /* Writes the codec_params of the header for a level as JSON; returns the length, 0 for
  * none. */

@@ -26,13 +26,21 @@ static tarn_status inherit(const tarn__iac_header *old, bool codec, bool none,
     return tarn__buf_add(out, "", 1, err);
 }
 
+/* Whether the new codec only says what the payloads are. */
+static bool is_image(const tarn_iac_write_options *o)
+{
+    return tarn__iac_codec_named(o->codec) == IAC_IMAGE;
+}
+
 static tarn_status move_payloads(tarn_iac *p, tarn_iac_writer *w,
                                  const tarn_iac_write_options *o, tarn_error *err)
 {
     uint64_t count = o->rows ? o->n_rows : p->header.num_records;
+    bool decode =
+        !o->encoded || (is_image(o) && p->codec > IAC_NONE && p->codec <= IAC_GZIP);
     for (uint64_t i = 0; i < count; i++) {
         tarn_view view;
-        TARN_TRY(tarn_iac_view(p, o->rows ? o->rows[i] : i, !o->encoded, &view, err));
+        TARN_TRY(tarn_iac_view(p, o->rows ? o->rows[i] : i, decode, &view, err));
         tarn_status status = tarn_iac_writer_add(w, view.data, view.size, err);
         tarn_view_release(&view);
         TARN_TRY(status);
@@ -80,11 +88,13 @@ static tarn_status rewrite_file(const char *from, const char *to,
     /* Segments with a caller's own layout are not divided into payloads to encode. */
     if (p->offset.column < 0) o->encoded = true;
     o->segment = p->offset.column < 0 && !o->rows;
-    if (o->encoded) o->codec = NULL;
+    if (is_image(o)) o->encoded = true;
+    if (o->encoded && !is_image(o)) o->codec = NULL;
     bool none = !o->encoded && tarn__iac_codec_named(o->codec) == IAC_NONE;
     tarn__buf_init(&header, 1u << 20);
     tarn_status status =
-        o->header ? TARN_OK : inherit(&p->header, o->encoded, none, &header, err);
+        o->header ? TARN_OK
+                  : inherit(&p->header, o->encoded && !is_image(o), none, &header, err);
     if (!o->header) {
         o->header = header.data;
         o->in_order = true;

@@ -314,7 +314,7 @@ static tarn_status open_writer(tarn_iac_writer *w, const char *path,
     TARN__NEED(err, "index", index);
     TARN_TRY(check_options(&w->options, err));
     w->codec = tarn__iac_codec_named(w->options.codec);
-    w->options.codec = tarn__iac_codec_name(w->codec);
+    w->options.codec = tarn__iac_codec_name(w->options.codec);
     if (w->options.header && !(w->caller = strdup(w->options.header)))
         return tarn__fail_memory(err);
     TARN_TRY(import_table(&w->slides, slides, "slide", err));

@@ -253,13 +253,15 @@ tarn_status tarn__manifest_each(tarn__manifest *m, tarn__manifest_visit take,
 tarn_status tarn__manifest_path(const tarn__manifest *m, const char *path, size_t len,
                                 tarn__buf *out, tarn_error *err)
 {
-    const char *slash = strrchr(m->path, '/');
-    size_t folder = slash && path[0] != '/' ? (size_t)(slash - m->path) + 1 : 0;
+    const char *slash = strrchr(m->path, '/'), *root = m->root ? m->root : m->path;
+    size_t folder = m->root ? strlen(m->root) : slash ? (size_t)(slash - m->path) + 1 : 0;
+    bool relative = len && path[0] != '/' && folder;
     if (memchr(path, 0, len)) return fail(err, "a path contains a NUL");
     if (!len || path[len - 1] == '/')
         return fail(err, "a file path is empty or ends with a slash");
     out->size = 0;
-    if (folder) TARN_TRY(tarn__buf_add(out, m->path, folder, err));
+    if (relative) TARN_TRY(tarn__buf_add(out, root, folder, err));
+    if (relative && root[folder - 1] != '/') TARN_TRY(tarn__buf_add(out, "/", 1, err));
     TARN_TRY(tarn__buf_add(out, path, len, err));
     return tarn__buf_add(out, "", 1, err);
 }

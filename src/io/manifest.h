@@ -8,6 +8,7 @@
 
 typedef struct tarn__manifest {
     const char *path; /* borrowed */
+    const char *root; /* the folder of relative paths; NULL: the manifest's; borrowed */
     tarn__contents contents;
     uint64_t line; /* of the row, counted from 1 */
     bool is_header;
@@ -38,8 +39,8 @@ TARN_CHECKED tarn_status tarn__manifest_each(tarn__manifest *m,
                                              tarn__manifest_visit visit, void *context,
                                              tarn_error *err);
 
-/* The path of a file named in a cell: relative paths start at the manifest's folder. out
- * gets the path and a NUL. */
+/* The path of a file named in a cell: relative paths start at root or the manifest's
+ * folder. out gets the path and a NUL. */
 TARN_CHECKED tarn_status tarn__manifest_path(const tarn__manifest *m, const char *path,
                                              size_t len, tarn__buf *out, tarn_error *err);
 

@@ -4,6 +4,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +21,49 @@ typedef struct found {
     char *name;
     bool is_folder;
 } found;
+
+/* --- Patterns ---------------------------------------------------------------------- */
+
+/* The names of the path one by one. */
+static bool matches_name(const char *glob, const char *inner)
+{
+    char name[NAME_MAX + 1];
+    for (const char *end = inner; *end; inner = end + (*end == '/')) {
+        end = strchrnul(inner, '/');
+        size_t len = (size_t)(end - inner);
+        if (len > NAME_MAX) continue;
+        memcpy(name, inner, len);
+        name[len] = '\0';
+        if (fnmatch(glob, name, 0) == 0) return true;
+    }
+    return false;
+}
+
+static bool matches_any(const char *const *globs, size_t count, const char *inner)
+{
+    for (size_t i = 0; i < count; i++) {
+        bool path = strchr(globs[i], '/');
+        const char *glob = globs[i] + (globs[i][0] == '/');
+        if (path ? fnmatch(glob, inner, FNM_PATHNAME | FNM_LEADING_DIR) == 0
+                 : matches_name(glob, inner))
+            return true;
+    }
+    return false;
+}
+
+/* Also for a folder, and then for everything in it. */
+static bool is_excluded(const tarn__globs *g, const char *inner)
+{
+    return matches_any(g->exclude, g->n_exclude, inner);
+}
+
+bool tarn__globs_take(const tarn__globs *g, const char *inner)
+{
+    return !is_excluded(g, inner) &&
+           (!g->n_include || matches_any(g->include, g->n_include, inner));
+}
+
+/* --- Folders ----------------------------------------------------------------------- */
 
 void tarn__tree_output(tarn__tree *tree, const char *path)
 {
@@ -77,27 +122,35 @@ static tarn_status join_path(const char *folder, const char *name, char **out,
     return asprintf(out, "%s/%s", folder, name) < 0 ? tarn__fail_memory(err) : TARN_OK;
 }
 
+/* Sets *out to NULL if no pattern needs the path and no message does. */
+static tarn_status entry_path(const tarn__tree *tree, const char *folder,
+                              const char *name, const char *why, char **out,
+                              tarn_error *err)
+{
+    *out = NULL;
+    if (!tree->globs.n_exclude && !(why && tree->skipped)) return TARN_OK;
+    return join_path(folder, name, out, err);
+}
+
+/* Excluded entries are left out without a message. */
 static tarn_status add_entry(const tarn__tree *tree, int dir, const struct dirent *entry,
-                             const char *folder, found *out, bool *out_taken,
-                             tarn_error *err)
+                             const char *folder, size_t inner, found *out,
+                             bool *out_taken, tarn_error *err)
 {
     unsigned char type = type_of(dir, entry);
     const char *why = why_skipped(tree, dir, entry, type);
     char *path;
-    *out_taken = !why;
-    if (!why) {
-        *out = (found){strdup(entry->d_name), type == DT_DIR};
-        return out->name ? TARN_OK : tarn__fail_memory(err);
-    }
-    if (!tree->skipped) return TARN_OK;
-    TARN_TRY(join_path(folder, entry->d_name, &path, err));
-    tree->skipped(tree->context, path, why);
+    TARN_TRY(entry_path(tree, folder, entry->d_name, why, &path, err));
+    *out_taken = !why && !(path && is_excluded(&tree->globs, path + inner));
+    *out = (found){*out_taken ? strdup(entry->d_name) : NULL, type == DT_DIR};
+    if (why && path && tree->skipped && tarn__globs_take(&tree->globs, path + inner))
+        tree->skipped(tree->context, path, why);
     free(path);
-    return TARN_OK;
+    return *out_taken && !out->name ? tarn__fail_memory(err) : TARN_OK;
 }
 
-static tarn_status list_folder(const tarn__tree *tree, const char *path, found **out,
-                               size_t *count, tarn_error *err)
+static tarn_status list_folder(const tarn__tree *tree, const char *path, size_t inner,
+                               found **out, size_t *count, tarn_error *err)
 {
     size_t capacity = 0;
     DIR *dir = opendir(path);
@@ -109,7 +162,8 @@ static tarn_status list_folder(const tarn__tree *tree, const char *path, found *
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
         status = tarn__grow(out, sizeof **out, *count, &capacity, err);
         if (status == TARN_OK)
-            status = add_entry(tree, dirfd(dir), entry, path, *out + *count, &taken, err);
+            status = add_entry(tree, dirfd(dir), entry, path, inner, *out + *count,
+                               &taken, err);
         *count += status == TARN_OK && taken;
     }
     if (status == TARN_OK && errno)
@@ -131,14 +185,15 @@ static tarn_status walk_folder(const tarn__tree *tree, const char *path, size_t 
     if (depth > MAX_DEPTH)
         return tarn__fail_at(err, TARN_ERR_LIMIT, path, TARN_NO_OFFSET,
                              "more than %d nested folders", MAX_DEPTH);
-    tarn_status status = list_folder(tree, path, &list, &count, err);
+    tarn_status status = list_folder(tree, path, inner, &list, &count, err);
     if (status == TARN_OK && count) qsort(list, count, sizeof *list, compare_found);
     for (size_t i = 0; i < count; i++) {
         char *path_in = NULL;
         if (status == TARN_OK) status = join_path(path, list[i].name, &path_in, err);
-        if (status == TARN_OK)
-            status = list[i].is_folder ? walk_folder(tree, path_in, inner, depth + 1, err)
-                                       : tree->file(tree->context, path_in, inner, err);
+        if (status == TARN_OK && list[i].is_folder)
+            status = walk_folder(tree, path_in, inner, depth + 1, err);
+        else if (status == TARN_OK && tarn__globs_take(&tree->globs, path_in + inner))
+            status = tree->file(tree->context, path_in, inner, err);
         free(path_in);
         free(list[i].name);
     }

@@ -7,7 +7,20 @@
 
 #include <tarn/base.h>
 
+/* Which files are visited. A pattern without a slash is matched with the name of the file
+ * and of each folder above it, below the root. A pattern with a slash is matched with the
+ * path below the root, or with its first folders; there, "*" and "?" do not match a
+ * slash. A file is visited if no exclude matches, and an include if there are any. */
+typedef struct tarn__globs {
+    const char *const *include, *const *exclude;
+    size_t n_include, n_exclude;
+} tarn__globs;
+
+/* Whether a file is visited. inner is its path below the root. */
+bool tarn__globs_take(const tarn__globs *globs, const char *inner);
+
 typedef struct tarn__tree {
+    tarn__globs globs;
     bool hidden; /* also visit names that begin with a dot */
     /* path is the root, a slash, and the rest starting at inner. */
     tarn_status (*file)(void *context, const char *path, size_t inner, tarn_error *err);

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 #include "base/error.h"
@@ -36,26 +37,44 @@ static tarn_status make_key(const tarn__collection *c, const char *inner,
 static tarn_status fail_two_classes(tarn__collection *c, uint32_t key, uint32_t a,
                                     uint32_t b, tarn_error *err)
 {
+    char shown[3][200];
+    tarn__name names[3] = {tarn__names_get(&c->keys, key),
+                           tarn__names_get(&c->classes, a),
+                           tarn__names_get(&c->classes, b)};
+    for (int i = 0; i < 3; i++)
+        tarn_printable(shown[i], sizeof shown[i], names[i].data, names[i].size);
     return tarn__fail(err, TARN_ERR_AMBIGUOUS,
                       "sample %s is in two classes, %s and %s; keys from the whole path "
                       "(--keys path) would distinguish them",
-                      tarn__names_get(&c->keys, key).data,
-                      tarn__names_get(&c->classes, a).data,
-                      tarn__names_get(&c->classes, b).data);
+                      shown[0], shown[1], shown[2]);
 }
 
-/* The first folder below the given folder is the class. */
+/* The folder that is the class of a file: its name and length. False if the file is not
+ * in one. */
+static bool find_class(const tarn__collection *c, const char *inner, const char **out,
+                       size_t *out_len)
+{
+    const char *slash = strchr(inner, '/');
+    for (unsigned level = c->options.class_level; slash && level > 1; level--) {
+        inner = slash + 1;
+        slash = strchr(inner, '/');
+    }
+    *out = inner;
+    *out_len = slash ? (size_t)(slash - inner) : 0;
+    return slash != NULL;
+}
+
 static tarn_status note_class(tarn__collection *c, uint32_t key, const char *inner,
                               tarn_error *err)
 {
-    const char *slash = strchr(inner, '/');
     uint32_t class;
-    if (!c->options.class_from_dir || !slash) return TARN_OK;
-    if (memchr(inner, '\n', (size_t)(slash - inner)))
+    size_t len;
+    if (!c->options.class_from_dir || !find_class(c, inner, &inner, &len)) return TARN_OK;
+    if (memchr(inner, '\n', len))
         return tarn__fail(
             err, TARN_ERR_UNSUPPORTED,
             "the class name contains a newline, but class lists have one name per line");
-    TARN_TRY(tarn__names_add(&c->classes, inner, (size_t)(slash - inner), &class, err));
+    TARN_TRY(tarn__names_add(&c->classes, inner, len, &class, err));
     while (key >= c->class_capacity) {
         size_t before = c->class_capacity;
         TARN_TRY(tarn__grow(&c->class_of, sizeof *c->class_of, before, &c->class_capacity,
@@ -69,6 +88,21 @@ static tarn_status note_class(tarn__collection *c, uint32_t key, const char *inn
     return TARN_OK;
 }
 
+/* Why a file is not packed, or NULL. */
+static const char *why_skipped(const tarn__collection *c, const char *inner,
+                               const char *base)
+{
+    static const char *const litter[] = {"thumbs.db", "ehthumbs.db", "desktop.ini"};
+    const char *dot = strchr(base, '.'), *class;
+    size_t len;
+    for (size_t i = 0; i < sizeof litter / sizeof *litter; i++)
+        if (strcasecmp(base, litter[i]) == 0) return "a file of a desktop program";
+    if (!dot || !dot[1]) return "its name has no field (no text after a dot)";
+    if (c->options.class_from_dir && !find_class(c, inner, &class, &len))
+        return "it is in no sub-folder that could be its class";
+    return NULL;
+}
+
 /* path is the given folder, a slash, and the path inside it, which starts at root_len. */
 static tarn_status add_file(void *context, const char *path, size_t root_len,
                             tarn_error *err)
@@ -76,8 +110,9 @@ static tarn_status add_file(void *context, const char *path, size_t root_len,
     tarn__collection *c = context;
     const char *inner = path + root_len, *slash = strrchr(path, '/');
     const char *base = slash ? slash + 1 : path, *dot = strchr(base, '.');
-    if (!dot || !dot[1]) {
-        skip(c, path, "its name has no field (no text after a dot)");
+    const char *why = why_skipped(c, inner, base);
+    if (why) {
+        skip(c, path, why);
         return TARN_OK;
     }
     char *folder =
@@ -108,6 +143,7 @@ tarn_status tarn__collection_add_file(tarn__collection *c, const char *path,
     if (!S_ISREG(st.st_mode))
         return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, path, TARN_NO_OFFSET,
                              "not a regular file");
+    if (!tarn__globs_take(&c->options.globs, slash ? slash + 1 : path)) return TARN_OK;
     return add_file(c, path, slash ? (size_t)(slash - path) + 1 : 0, err);
 }
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/error.h"
 #include "base/utf8.h"
@@ -16,6 +17,7 @@ tarn_status tarn__collection_new(const tarn__collection_options *options,
     tarn__collection *c = calloc(1, sizeof *c);
     if (!c) return tarn__fail_memory(err);
     if (options) c->options = *options;
+    c->tree.globs = c->options.globs;
     tarn__tree_output(&c->tree, c->options.output);
     tarn__names_init(&c->keys);
     tarn__names_init(&c->fields);
@@ -59,6 +61,25 @@ tarn_status tarn__collection_add_class(tarn__collection *c, const char *name, si
 
 /* --- Adding ------------------------------------------------------------------------ */
 
+/* Gives a field, or its last dotted part, its new name. */
+static tarn_status rename_field(const tarn__collection *c, tarn__buf *field,
+                                tarn_error *err)
+{
+    const char *dot = field->size ? memrchr(field->data, '.', field->size) : NULL;
+    size_t last = dot ? (size_t)(dot - field->data) + 1 : 0;
+    for (size_t i = 0; i < c->options.n_renames; i++) {
+        const tarn_pack_rename *r = &c->options.renames[i];
+        size_t n = strlen(r->from);
+        bool whole = n == field->size && memcmp(field->data, r->from, n) == 0;
+        if (!whole && (n != field->size - last || !n ||
+                       memcmp(field->data + last, r->from, n) != 0))
+            continue;
+        field->size = whole ? 0 : last;
+        return tarn__buf_add(field, r->to, strlen(r->to), err);
+    }
+    return TARN_OK;
+}
+
 /* Fields are stored in lower case, so that fields that differ only in case are
  * detected. */
 static tarn_status number_field(tarn__collection *c, const char *field, size_t len,
@@ -69,6 +90,7 @@ static tarn_status number_field(tarn__collection *c, const char *field, size_t l
     tarn_status status = tarn__utf8_is_valid(field, len)
                              ? tarn__utf8_lower(&lower, field, len, err)
                              : tarn__buf_add(&lower, field, len, err);
+    if (status == TARN_OK) status = rename_field(c, &lower, err);
     if (status == TARN_OK)
         status = tarn__names_add(&c->fields, lower.size ? lower.data : "", lower.size,
                                  out, err);
@@ -138,7 +160,9 @@ static tarn_status fail_twice(const tarn__collection *c, const tarn__entry *a,
                               const tarn__entry *b, tarn_error *err)
 {
     tarn__buf one, two;
-    char shown[2][256];
+    char shown[4][256];
+    tarn__name key = tarn__names_get(&c->keys, a->sample),
+               field = tarn__names_get(&c->fields, a->field);
     tarn__buf_init(&one, SIZE_MAX / 2);
     tarn__buf_init(&two, SIZE_MAX / 2);
     const char *texts[2] = {"a value", "a value"};
@@ -151,14 +175,54 @@ static tarn_status fail_twice(const tarn__collection *c, const tarn__entry *a,
                                       bufs[i]->size - 1);
     tarn_status status = tarn__fail(
         err, TARN_ERR_AMBIGUOUS, "sample %s has the field \"%s\" twice: %s and %s%s",
-        tarn__names_get(&c->keys, a->sample).data,
-        tarn__names_get(&c->fields, a->field).data, texts[0], texts[1],
+        tarn_printable(shown[2], sizeof shown[2], key.data, key.size),
+        tarn_printable(shown[3], sizeof shown[3], field.data, field.size), texts[0],
+        texts[1],
         c->options.keys == TARN_KEYS_BASE && a->folder != b->folder
             ? "; keys from the whole path (--keys path) would distinguish them"
             : "");
     tarn__buf_reset(&one);
     tarn__buf_reset(&two);
     return status;
+}
+
+/* Only manifests have samples without a folder. */
+static tarn_status fail_classless(const tarn__name *key, tarn_error *err)
+{
+    char shown[256];
+    return tarn__fail(
+        err, TARN_ERR_USAGE,
+        "sample %s comes from a manifest, so no sub-folder is its class; add "
+        "a column cls to the manifest instead of using class_from_dir",
+        tarn_printable(shown, sizeof shown, key->data, key->size));
+}
+
+/* Whether all new classes have names that folds usually have. */
+static bool are_folds(const tarn__collection *c)
+{
+    static const char *const usual[] = {"train",      "training", "val",     "valid",
+                                        "validation", "test",     "testing", "eval",
+                                        "dev",        "holdout"};
+    for (size_t i = c->n_fixed; i < c->classes.count; i++) {
+        bool found = false;
+        for (size_t k = 0; k < sizeof usual / sizeof *usual; k++)
+            found |= strcasecmp(tarn__names_get(&c->classes, i).data, usual[k]) == 0;
+        if (!found) return false;
+    }
+    return c->classes.count > c->n_fixed;
+}
+
+static tarn_status check_classes(const tarn__collection *c, tarn_error *err)
+{
+    if (!c->options.class_from_dir || c->options.class_level || !are_folds(c))
+        return TARN_OK;
+    const char *name = tarn__names_get(&c->classes, c->n_fixed).data;
+    return tarn__fail(
+        err, TARN_ERR_USAGE,
+        "the classes would be \"%s\"%s, which are names of folds; pack each of "
+        "these folders into its own fold, or use class_level 2 (--class-level "
+        "2) for the folders below them, or 1 if they are the classes",
+        name, c->classes.count > c->n_fixed + 1 ? " etc." : "");
 }
 
 /* Adds the class of each sample as a value. */
@@ -169,10 +233,7 @@ static tarn_status add_classes(tarn__collection *c, tarn_error *err)
     for (size_t i = 0; c->options.class_from_dir && i < keys; i++) {
         uint32_t class = i < c->class_capacity ? c->class_of[i] : TARN__NAME_NONE;
         tarn__name key = tarn__names_get(&c->keys, i);
-        if (class == TARN__NAME_NONE)
-            return tarn__fail(err, TARN_ERR_USAGE,
-                              "sample %s is not in a sub-folder that could be its class",
-                              key.data);
+        if (class == TARN__NAME_NONE) return fail_classless(&key, err);
         int len = snprintf(text, sizeof text, "%u", class);
         TARN_TRY(
             tarn__collect_value(c, key.data, key.size, "cls", 3, text, (size_t)len, err));
@@ -266,6 +327,7 @@ static tarn_status check_fields(const tarn__collection *c, const tarn__collected
 tarn_status tarn__collection_group(tarn__collection *c, tarn_error *err)
 {
     if (c->samples) return TARN_OK;
+    TARN_TRY(check_classes(c, err));
     TARN_TRY(sort_classes(c, err));
     TARN_TRY(add_classes(c, err));
     TARN_TRY(sort_entries(c, err));

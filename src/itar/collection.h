@@ -28,10 +28,21 @@ typedef struct tarn__collected {
     uint32_t count;
 } tarn__collected;
 
+/* Whether the content of a field is valid. Called by several threads at once. */
+typedef tarn_status (*tarn__check_field)(const char *field, const void *data, size_t size,
+                                         tarn_error *err);
+
 typedef struct tarn__collection_options {
     tarn_keys keys;
     bool class_from_dir; /* add a field "cls"; see tarn/pack.h */
-    tarn_notice notice;  /* gets skipped files */
+    unsigned class_level;
+    const char *root; /* of relative paths in manifests; NULL: the manifest's folder */
+    tarn__globs globs;
+    const tarn_pack_rename *renames;
+    size_t n_renames;
+    tarn__check_field check; /* called for each field while walking; may be NULL */
+    bool skip_bad; /* with check: leave out samples with bad fields, otherwise fail */
+    tarn_notice notice; /* gets skipped files */
     void *notice_context;
     const char *output; /* not a source; need not exist nor outlive the call */
 } tarn__collection_options;
@@ -48,6 +59,7 @@ typedef struct tarn__collection {
     tarn__collected *samples; /* once grouped */
     size_t n_samples;
     uint64_t files, values, skipped;
+    uint64_t bad;    /* fields that check rejected */
     tarn__tree tree; /* knows the output */
 } tarn__collection;
 
@@ -94,7 +106,8 @@ const char *tarn__collection_key(const tarn__collection *c, uint64_t number,
                                  unsigned *out_part);
 
 /* Passes each sample to put. Small files are in memory; large files are fields with a
- * path. */
+ * path. Fields that check rejects get a notice, and their samples are not passed on.
+ * Without skip_bad, the walk then fails at its end. */
 TARN_CHECKED tarn_status tarn__collection_walk(tarn__collection *c,
                                                const tarn_walk_options *options,
                                                tarn_put put, void *context,

@@ -148,6 +148,7 @@ tarn_status tarn__collection_add_manifest(tarn__collection *c, const char *path,
             err, TARN_ERR_USAGE, path, TARN_NO_OFFSET,
             "the name of a manifest must end in .csv, .tsv, .jsonl or .ndjson");
     TARN_TRY(tarn__manifest_open(&m, path, err));
+    m.root = c->options.root;
     tarn__buf_init(&f.text, SIZE_MAX / 2);
     tarn_status status = tarn__manifest_each(&m, take_row, &f, err);
     tarn__buf_reset(&f.text);

@@ -1,5 +1,5 @@
-/* Walks over a collection: any free thread reads the next group of samples, and groups
- * are passed on in order (base/turns.h). */
+/* Walks over a collection: any free thread reads the next group of samples, and checks
+ * its fields if that is asked for. Groups are passed on in order (base/turns.h). */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/options.h"
 #include "base/turns.h"
+#include "io/file.h"
 #include "itar/collection.h"
 
 enum {
@@ -18,9 +19,17 @@ enum {
     GROUP_BYTES = 8 << 20 /* after this many bytes, the other files of a group as well */
 };
 
+/* A field that the check rejected. */
+typedef struct bad_field {
+    size_t sample; /* number in the collection */
+    tarn_error why;
+} bad_field;
+
 typedef struct loaded {
-    tarn__buf bytes; /* of all small files of the group */
-    tarn__buf paths; /* of all large files, each terminated by NUL */
+    bad_field *bad;
+    size_t n_bad, bad_capacity, n_told; /* n_told: the first ones were reported */
+    tarn__buf bytes;                    /* of all small files of the group */
+    tarn__buf paths;                    /* of all large files, each terminated by NUL */
     tarn__buf path;
     tarn_field *fields;
     size_t *places; /* offset in bytes or paths; fields are set once all is read */
@@ -32,9 +41,10 @@ typedef struct walk {
     tarn_walk_options options;
     tarn_put put;
     void *context;
+    tarn_error first_bad;
 } walk;
 
-/* --- Reading a group --------------------------------------------------------------- */
+/* --- Reading files ----------------------------------------------------------------- */
 
 static tarn_status add_field(loaded *l, const char *name, size_t place, size_t size,
                              bool is_path, tarn_error *err)
@@ -103,10 +113,90 @@ static tarn_status load_entry(const tarn__collection *c, loaded *l, const tarn__
     return status;
 }
 
+/* --- Checking ---------------------------------------------------------------------- */
+
+static tarn_status check_field(const tarn__collection *c, const tarn_field *f,
+                               tarn_error *err)
+{
+    tarn__contents file;
+    if (!f->path) return c->options.check(f->name, f->data, f->size, err);
+    TARN_TRY(tarn__contents_open(&file, f->path, err));
+    tarn_status status = c->options.check(f->name, file.data, (size_t)file.size, err);
+    tarn__contents_close(&file);
+    return status;
+}
+
+/* Names the file of the field, or else the sample. */
+static tarn_status place_bad(const tarn__collection *c, loaded *l, const tarn__entry *e,
+                             bad_field *bad, tarn_error *err)
+{
+    char message[TARN_ERROR_MESSAGE_MAX], key[256];
+    tarn__name name = tarn__names_get(&c->keys, e->sample);
+    bad->why.code = TARN_ERR_FORMAT; /* also for variants that are not supported */
+    if (e->folder != TARN__NAME_NONE) {
+        TARN_TRY(tarn__entry_path(c, e, &l->path, err));
+        tarn__error_place(&bad->why, l->path.data, TARN_NO_OFFSET);
+        return TARN_OK;
+    }
+    memcpy(message, bad->why.message, sizeof message);
+    tarn__error_set(&bad->why, bad->why.code, NULL, TARN_NO_OFFSET,
+                    "sample %s: field %s: %s",
+                    tarn_printable(key, sizeof key, name.data, name.size),
+                    tarn__names_get(&c->fields, e->field).data, message);
+    return TARN_OK;
+}
+
+static tarn_status check_group(const tarn__collection *c, loaded *l, size_t from,
+                               size_t to, tarn_error *err)
+{
+    const tarn_field *field = l->fields;
+    bad_field bad;
+    for (size_t i = from; i < to; i++)
+        for (uint32_t k = 0; k < c->samples[i].count; k++) {
+            tarn_status status = check_field(c, field++, &bad.why);
+            if (status == TARN_OK) continue;
+            if (status == TARN_ERR_MEMORY) return tarn__fail_memory(err);
+            TARN_TRY(place_bad(c, l, &c->entries[c->samples[i].first + k], &bad, err));
+            TARN_TRY(
+                tarn__grow(&l->bad, sizeof *l->bad, l->n_bad, &l->bad_capacity, err));
+            bad.sample = i;
+            l->bad[l->n_bad++] = bad;
+        }
+    return TARN_OK;
+}
+
+/* Reports the bad fields of a sample, and decides whether the sample is written. Groups
+ * are passed on by one thread at a time, so the counts need no lock. */
+static bool is_written(walk *w, loaded *l, size_t sample)
+{
+    tarn__collection *c = w->c;
+    bool good = true;
+    for (; l->n_told < l->n_bad && l->bad[l->n_told].sample == sample; l->n_told++) {
+        tarn_error *why = &l->bad[l->n_told].why;
+        if (c->bad++ == 0) w->first_bad = *why;
+        if (c->options.notice) c->options.notice(c->options.notice_context, why);
+        good = false;
+    }
+    return good;
+}
+
+static tarn_status fail_bad(const walk *w, tarn_error *err)
+{
+    const tarn_error *first = &w->first_bad;
+    if (w->c->bad == 1)
+        return tarn__fail_at(err, first->code, first->path, TARN_NO_OFFSET, "%s",
+                             first->message);
+    return tarn__fail_at(err, first->code, first->path, TARN_NO_OFFSET,
+                         "%s (the first of %llu bad fields)", first->message,
+                         (unsigned long long)w->c->bad);
+}
+
+/* --- Reading a group --------------------------------------------------------------- */
+
 static tarn_status load_group(const tarn__collection *c, loaded *l, size_t from,
                               size_t to, tarn_error *err)
 {
-    l->bytes.size = l->paths.size = l->n_fields = 0;
+    l->bytes.size = l->paths.size = l->n_fields = l->n_bad = l->n_told = 0;
     for (size_t i = from; i < to; i++)
         for (uint32_t k = 0; k < c->samples[i].count; k++)
             TARN_TRY(load_entry(c, l, &c->entries[c->samples[i].first + k], err));
@@ -116,19 +206,20 @@ static tarn_status load_group(const tarn__collection *c, loaded *l, size_t from,
         else
             l->fields[i].data = l->fields[i].size ? l->bytes.data + l->places[i] : "";
     }
-    return TARN_OK;
+    return c->options.check ? check_group(c, l, from, to, err) : TARN_OK;
 }
 
 /* --- Passing on -------------------------------------------------------------------- */
 
-static tarn_status pass_samples(walk *w, const loaded *l, size_t from, size_t to,
+static tarn_status pass_samples(walk *w, loaded *l, size_t from, size_t to,
                                 tarn_error *err)
 {
     const tarn_field *fields = l->fields;
     for (size_t i = from; i < to; i++) {
         const tarn__collected *s = &w->c->samples[i];
         const char *key = tarn__names_get(&w->c->keys, s->key).data;
-        TARN_TRY(w->put(w->context, s->part, key, fields, s->count, err));
+        if (is_written(w, l, i))
+            TARN_TRY(w->put(w->context, s->part, key, fields, s->count, err));
         fields += s->count;
         /* After each sample, because a group of large files takes minutes. */
         if (w->options.progress &&
@@ -154,6 +245,7 @@ static void free_loaded(void *desk)
     tarn__buf_reset(&l->bytes);
     tarn__buf_reset(&l->paths);
     tarn__buf_reset(&l->path);
+    free(l->bad);
     free(l->fields);
     free(l->places);
     free(l);
@@ -185,8 +277,9 @@ tarn_status tarn__collection_walk(tarn__collection *c, const tarn_walk_options *
     if (!c->samples)
         return tarn__fail(err, TARN_ERR_USAGE, "the collection is not grouped yet");
     walk w = {.c = c, .options = taken, .put = put, .context = context};
-    return tarn__turns_run(&work, &w, taken.threads, (c->n_samples + GROUP - 1) / GROUP,
-                           err);
+    TARN_TRY(tarn__turns_run(&work, &w, taken.threads, (c->n_samples + GROUP - 1) / GROUP,
+                             err));
+    return c->bad && !c->options.skip_bad ? fail_bad(&w, err) : TARN_OK;
 }
 
 static tarn_status list_sample(const tarn__collection *c, const tarn__collected *s,

@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <tarn/codec.h>
+
 #include "base/error.h"
 #include "base/options.h"
 #include "base/text.h"
@@ -112,11 +114,57 @@ static tarn_status add_source(packing *p, const char *source, tarn_error *err)
     return tarn__collection_add_file(p->c, source, err);
 }
 
+static bool has_globs(const tarn_pack_options *o)
+{
+    return o->n_include || o->n_exclude;
+}
+
+static tarn__globs globs_of(const tarn_pack_options *o)
+{
+    return (tarn__globs){o->include, o->exclude, o->n_include, o->n_exclude};
+}
+
+static tarn_status fail_globs(const packing *p, tarn_error *err)
+{
+    return tarn__fail(err, TARN_ERR_USAGE,
+                      "include and exclude choose files of folders; %s has none",
+                      p->sources[0]);
+}
+
+/* A field without a codec is valid as it is. */
+static tarn_status decode_field(const char *field, const void *data, size_t size,
+                                tarn_error *err)
+{
+    tarn_value value = TARN_VALUE_INIT;
+    TARN_TRY(tarn_decode(field, data, size, NULL, &value, err));
+    tarn_value_release(&value);
+    return TARN_OK;
+}
+
+static tarn_status fail_empty(const packing *p, tarn_error *err)
+{
+    const tarn_pack_options *o = &p->out.options;
+    bool chosen = has_globs(o);
+    return tarn__fail_at(
+        err, TARN_ERR_NOT_FOUND, p->sources[0], TARN_NO_OFFSET, "no samples found%s%s",
+        chosen ? "; the patterns of include and exclude leave no file" : "",
+        o->class_from_dir && !chosen
+            ? "; class_from_dir needs files in sub-folders of the source"
+            : "");
+}
+
 static tarn_status collect_files(packing *p, tarn_error *err)
 {
     const tarn_pack_options *o = &p->out.options;
     tarn__collection_options c = {.keys = o->keys,
                                   .class_from_dir = o->class_from_dir,
+                                  .class_level = o->class_level,
+                                  .root = o->manifest_root,
+                                  .globs = globs_of(o),
+                                  .renames = o->renames,
+                                  .n_renames = o->n_renames,
+                                  .check = o->check ? decode_field : NULL,
+                                  .skip_bad = o->check == TARN_CHECK_SKIP,
                                   .notice = o->notice,
                                   .notice_context = o->notice_context,
                                   .output =
@@ -128,9 +176,7 @@ static tarn_status collect_files(packing *p, tarn_error *err)
     TARN_TRY(tarn__collection_group(p->c, err));
     TARN_TRY(tarn__collection_split(p->c, p->out.fractions, o->n_splits, o->seed, err));
     if (o->shuffle) TARN_TRY(tarn__collection_shuffle(p->c, o->shuffle_seed, err));
-    if (p->c->n_samples) return TARN_OK;
-    return tarn__fail_at(err, TARN_ERR_NOT_FOUND, p->sources[0], TARN_NO_OFFSET,
-                         "no samples found");
+    return p->c->n_samples ? TARN_OK : fail_empty(p, err);
 }
 
 static tarn_status count_sample(void *context, unsigned part, const char *key,
@@ -152,32 +198,63 @@ static int on_progress(void *context, uint64_t done, uint64_t total)
                        tarn__pack_output_bytes(&p->out));
 }
 
+static tarn_walk_options walk_options(packing *p)
+{
+    const tarn_pack_options *o = &p->out.options;
+    tarn_walk_options w = TARN_WALK_OPTIONS_INIT;
+    w.threads = o->threads;
+    w.progress = o->progress ? on_progress : NULL;
+    w.progress_context = p;
+    return w;
+}
+
+static tarn_status check_only(void *context, unsigned part, const char *key,
+                              const tarn_field *fields, size_t count, tarn_error *err)
+{
+    (void)context, (void)part, (void)key, (void)fields, (void)count, (void)err;
+    return TARN_OK;
+}
+
+/* Reads all files once, so that nothing is written if one of them is bad. */
+static tarn_status check_files(packing *p, tarn_error *err)
+{
+    tarn_walk_options w = walk_options(p);
+    TARN_TRY(tarn__collection_walk(p->c, &w, check_only, NULL, err));
+    p->c->options.check = NULL;
+    return TARN_OK;
+}
+
 /* Resuming needs the numbers of the classes. So if shards are kept after a failure, the
  * classes are written first; otherwise last, so that a failure leaves nothing. */
 static tarn_status write_files(packing *p, tarn_error *err)
 {
     const tarn_pack_options *o = &p->out.options;
     bool early = o->keep_finished || p->out.writer.resume;
-    tarn_walk_options w = TARN_WALK_OPTIONS_INIT;
-    w.threads = o->threads;
-    w.progress = o->progress ? on_progress : NULL;
-    w.progress_context = p;
+    tarn_walk_options w = walk_options(p);
     TARN_TRY(tarn__pack_output_open(&p->out, err));
-    if (early) TARN_TRY(with_classes(p, write_classes, err));
     TARN_TRY(tarn__collection_filter(p->c, tarn__pack_output_keep, &p->out, err));
+    if (o->check == TARN_CHECK_STOP) TARN_TRY(check_files(p, err));
+    if (early) TARN_TRY(with_classes(p, write_classes, err));
     TARN_TRY(tarn__collection_walk(p->c, &w, tarn__pack_output_write, &p->out, err));
     if (!early) TARN_TRY(with_classes(p, write_classes, err));
     return tarn__pack_output_finish(&p->out, err);
+}
+
+/* Lists the samples. Files are read only to check them. */
+static tarn_status count_files(packing *p, tarn_error *err)
+{
+    tarn_walk_options w = walk_options(p);
+    if (!p->out.options.check) return tarn__collection_list(p->c, count_sample, p, err);
+    return tarn__collection_walk(p->c, &w, count_sample, p, err);
 }
 
 static tarn_status pack_files(packing *p, tarn_error *err)
 {
     tarn_status status = collect_files(p, err);
     if (status == TARN_OK)
-        status = p->out.options.dry_run
-                     ? tarn__collection_list(p->c, count_sample, p, err)
-                     : write_files(p, err);
+        status = p->out.options.dry_run ? count_files(p, err) : write_files(p, err);
     if (!p->c) return status;
+    p->report.bad = p->c->bad;
     p->report.files = p->c->files;
     p->report.values = p->c->values;
     p->report.skipped = p->c->skipped;
@@ -201,10 +278,10 @@ static tarn_status finish_output(packing *p, tarn_error *err)
 static tarn_status pack_streams(packing *p, tarn_error *err)
 {
     const tarn_pack_options *o = &p->out.options;
-    if (o->class_from_dir || o->shuffle || o->dry_run)
+    if (o->class_from_dir || o->shuffle || o->dry_run || o->check || o->n_renames)
         return tarn__fail(err, TARN_ERR_USAGE,
-                          "class_from_dir, shuffle and dry_run need files as sources, "
-                          "not tar streams");
+                          "class_from_dir, shuffle, dry_run, check and rename need files "
+                          "as sources, not tar streams");
     TARN_TRY(tarn__pack_output_open(&p->out, err));
     TARN_TRY(tarn__pack_streams(&p->out, p->sources, p->count, err));
     return finish_output(p, err);
@@ -231,7 +308,7 @@ static tarn_status pack_records(packing *p, tarn_error *err)
     const tarn_pack_options *o = &p->out.options;
     bool folder;
     if (o->shuffle || o->dry_run || o->class_from_dir || o->number || o->feed ||
-        o->keys != TARN_KEYS_BASE || p->count != 1)
+        o->check || o->n_renames || o->keys != TARN_KEYS_BASE || p->count != 1)
         return tarn__fail(err, TARN_ERR_USAGE,
                           "%s: an IAC file is made from one folder or manifest, without "
                           "options for samples",
@@ -239,23 +316,35 @@ static tarn_status pack_records(packing *p, tarn_error *err)
     tarn_iac_write_options usual = TARN_IAC_WRITE_OPTIONS_INIT;
     usual.overwrite = p->out.writer.overwrite;
     usual.no_sync = p->out.writer.no_sync || p->out.sink.no_sync;
-    tarn__records_watch watch = {on_record, p};
+    tarn__records_options records = {o->records ? o->records : &usual,
+                                     globs_of(o),
+                                     o->types,
+                                     o->n_types,
+                                     o->manifest_root,
+                                     on_record,
+                                     p};
     TARN_TRY(is_folder(p->sources[0], &folder, err));
+    if (!folder && has_globs(o)) return fail_globs(p, err);
     return (folder ? tarn__records_from_folder : tarn__records_from_manifest)(
-        p->out.target, p->sources[0], o->records ? o->records : &usual, &watch,
-        &p->out.written[0].samples, err);
+        p->out.target, p->sources[0], &records, &p->out.written[0].samples, err);
 }
 
 static tarn_status pack_sources(packing *p, tarn_error *err)
 {
-    size_t archives = 0;
+    size_t archives = 0, files = 0;
     if (p->out.target && p->out.kind == TARN_TARGET_RECORDS) return pack_records(p, err);
+    if (p->out.options.n_types)
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "types are for the columns of record packs (x.iac)");
     if (p->out.options.feed) return pack_feed(p, err);
     for (size_t i = 0; i < p->count; i++) {
         bool folder;
         TARN_TRY(is_folder(p->sources[i], &folder, err));
         archives += !folder && tarn__is_archive(p->sources[i]);
+        files += folder ||
+                 (!tarn__is_manifest(p->sources[i]) && !tarn__is_archive(p->sources[i]));
     }
+    if (!files && has_globs(&p->out.options)) return fail_globs(p, err);
     if (archives && archives < p->count)
         return tarn__fail(err, TARN_ERR_USAGE,
                           "cannot pack tar archives and other files in one call");
@@ -270,6 +359,35 @@ static tarn_status pack_sources(packing *p, tarn_error *err)
 
 /* --- The call ----------------------------------------------------------------------- */
 
+static tarn_status check_texts(const char *what, const char *const *texts, size_t count,
+                               tarn_error *err)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!texts || !texts[i] || !*texts[i])
+            return tarn__fail(err, TARN_ERR_USAGE, "%s: pattern number %zu is empty",
+                              what, i);
+    return TARN_OK;
+}
+
+/* Fields are in lower case when they are renamed. */
+static tarn_status check_renames(const tarn_pack_options *o, tarn_error *err)
+{
+    for (size_t i = 0; i < o->n_renames; i++) {
+        const tarn_pack_rename *r = o->renames ? &o->renames[i] : NULL;
+        if (!r || !r->from || !r->to || !*r->from || !*r->to)
+            return tarn__fail(err, TARN_ERR_USAGE, "rename: name number %zu is empty", i);
+        for (const char *at = r->from; *at; at++)
+            if (*at >= 'A' && *at <= 'Z')
+                return tarn__fail(err, TARN_ERR_USAGE,
+                                  "rename: fields are in lower case, so %s never occurs",
+                                  r->from);
+        if (strpbrk(r->to, "/\n") || *r->to == '.' || tarn__ends_with(r->to, "."))
+            return tarn__fail(err, TARN_ERR_USAGE,
+                              "rename: %s is not the name of a field", r->to);
+    }
+    return TARN_OK;
+}
+
 static tarn_status check_arguments(const packing *p, const char *target,
                                    const tarn_pack_options *o, tarn_error *err)
 {
@@ -282,6 +400,11 @@ static tarn_status check_arguments(const packing *p, const char *target,
                                    : "at least one source is needed");
     if (o->n_splits && !o->splits)
         return tarn__fail(err, TARN_ERR_USAGE, "splits is NULL");
+    if (o->class_level && !o->class_from_dir)
+        return tarn__fail(err, TARN_ERR_USAGE, "class_level needs class_from_dir");
+    TARN_TRY(check_texts("include", o->include, o->n_include, err));
+    TARN_TRY(check_texts("exclude", o->exclude, o->n_exclude, err));
+    TARN_TRY(check_renames(o, err));
     if (!target && !o->dry_run)
         return tarn__fail(err, TARN_ERR_USAGE, "a target is needed");
     if (target && !*target) return tarn__fail(err, TARN_ERR_USAGE, "the target is empty");

@@ -103,3 +103,11 @@ echo "--- the help shows each option once, under a heading"
 "$TARN" convert --help | grep -oE '^ .{3} *--[a-z-]+ ' | sort | uniq -d
 "$TARN" help convert --man | grep '^\.SS'
 "$TARN" convert --= x y
+echo "--- options that apply to none of the sources"
+mkdir plain; echo 1 > plain/a.cls; "$TARN" convert plain idle -q; "$TARN" convert idle idle.gnz -q; "$TARN" convert idle idle.iac -q
+for given in "idle.gnz --lenient" "idle.iac --keys path" "idle.gnz --check" "plain --lenient" "idle --max-sample 3" \
+    "plain --allow-pipe" "idle --weights 1"; do
+    "$TARN" convert ${given%% *} none ${given#* } 2>&1 | head -n 1
+done
+"$TARN" convert idle none.gnz --threads 2
+ls -d none* 2>&1

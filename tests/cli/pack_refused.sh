@@ -71,3 +71,11 @@ echo "--- reaching the file size limit is an error and leaves nothing"
 head -c 100000 /dev/zero > large.bin
 (ulimit -f 8; "$TARN" pack large.bin -q -o full 2>&1 | sed 's/part.tmp-.*: offset/part.tmp: offset/'; echo "exit ${PIPESTATUS[0]}")
 ls -A full
+echo "== options without effect"
+refused src -o x --seed 3
+refused src -o x --lenient
+refused src -o x --allow-pipe
+refused x.tar -o x --check
+refused src -o x.gnz --pax
+refused src -o x.iac --pax
+echo PAR1 > t.parquet; refused t.parquet -o x; refused t.parquet -o p --as-file -q; "$TARN" ls p

@@ -9,6 +9,17 @@ try index --threads many "$DATA/01_basic"
 try ls --keys sideways "$DATA/01_basic:train"
 try ls --json=yes x
 try help nonsense
+echo "--- a word that is nearly right"
+try pakc
+try help conver
+try pack --overwite x
+try pack --over x
+try pack --ouptut=y x
+try ls --order shufle "$DATA/01_basic:train"
+try ls --keys paht "$DATA/01_basic:train"
+try split --by shard --into a=1 -o x "$DATA/01_basic:train"
+try ls --xyzzy x
+echo "---"
 "$TARN" --version | sed 's/[0-9.]*$//'; echo "exit $?"
 "$TARN" 2>&1 | head -n 1 | sed 's/[0-9.]*:/VERSION:/'
 commands=$("$TARN" help | sed -n 's/^  \([a-z]\{2,\}\) .*/\1/p')

@@ -267,7 +267,8 @@ def dump(path):
     print(json.dumps({k: v for k, v in head.items() if k not in LAYOUT}))
     print(json.dumps({f.name: str(f.type) for f in index.schema}))
     for row in range(index.num_rows):
-        print(json.dumps([payload(reader, row).hex(), {k: v[row] for k, v in columns.items()}]))
+        print(json.dumps([payload(reader, row).hex(), {k: v[row] for k, v in columns.items()}],
+                         default=str))
     reader.close()
 
 

@@ -151,7 +151,31 @@ def c_data_interface(folder):
     return None
 
 
-TESTS = [c_data_interface, odd_tables, without_maps, same_bytes, versions, text_pairs, lookups]
+def typed_columns(folder):
+    """Columns of a manifest have their types, and the header names the images, in both packages."""
+    png = b"\x89PNG\r\n\x1a\n not decoded"
+    (folder / "a.png").write_bytes(png)
+    rows = [{"file": "a.png", "n": -5, "f": 0.5, "b": True, "t": "é", "l": ["x", ""], "r": [1, 0.5],
+             "at": "2024-05-31T12:00:00.25+02:00"},
+            {"file": "a.png", "n": 2 ** 62, "f": 3, "b": False, "t": None, "l": [], "at": None}]
+    (folder / "m.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    run(TARN, "pack", folder / "m.jsonl", "-q", "-o", folder / "m.iac", "--types", "at=timestamp",
+        "--codec", "png")
+    run(TARN, "convert", folder / "m.iac", folder / "copy.iac", "-q", "--range", "0:2")
+    types = {"n": "int64", "f": "double", "b": "bool", "t": "string", "l": "list<item: string>",
+             "r": "list<item: double>", "at": "timestamp[us, tz=UTC]"}
+    values = [{"n": -5, "f": 0.5, "b": True, "t": "é", "l": ["x", ""], "r": [1.0, 0.5],
+               "at": "2024-05-31 10:00:00.250000+00:00"},
+              {"n": 2 ** 62, "f": 3.0, "b": False, "t": None, "l": [], "r": None, "at": None}]
+    for package in PACKAGES:
+        for path in (folder / "m.iac", folder / "copy.iac"):
+            header, schema, *found = map(json.loads, judge(package, "dump", path).splitlines())
+            assert header["codec"] == "png", header
+            assert {name: schema[name] for name in types} == types, schema
+            assert found == [[png.hex(), row] for row in values], found
+
+
+TESTS = [typed_columns, c_data_interface, odd_tables, without_maps, same_bytes, versions, text_pairs, lookups]
 
 
 def main():

@@ -1,9 +1,12 @@
 """tarn.pack: the same bytes as the command, its report, refused arguments, and cancelling."""
+import datetime
 import gzip
 import io
+import json
 import os
 import pathlib
 import signal
+import sys
 import tarfile
 import threading
 
@@ -11,6 +14,7 @@ import pytest
 from tool import tool
 
 import tarn
+import tarn.iac
 
 
 @pytest.fixture
@@ -120,7 +124,7 @@ def test_one_archive_may_be_compressed(pets, tmp_path):
 
 def test_records_have_a_codec_and_a_header(pets, tmp_path):
     packed = tarn.pack(pets / "cat", tmp_path / "x.iac", codec="zstd", header={"by": "hand"})
-    reader = tarn.iac.open(tmp_path / "x.iac")
+    reader = tarn.iac.PackReader(tmp_path / "x.iac")
     assert packed.samples == len(reader) == 40
     assert reader.header["by"] == "hand" and reader.header["codec"] == "zstd"
 
@@ -228,3 +232,133 @@ def test_input_that_does_not_fit_the_target_is_refused(pets, tmp_path):
         tarn.pack(pets, tmp_path / "a", no_such_option=1)
     with pytest.raises(TypeError):
         tarn.pack(pets, None, fold=3, dry_run=True)
+
+
+def image(path):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"P6\n1 1\n255\nabc")
+    return path
+
+
+def test_patterns_names_and_classes_are_those_of_the_command(tmp_path):
+    for name in ("cat/a.jpg", "cat/b.jpeg", "dog/c.png", "thumbs/d.jpg"):
+        image(tmp_path / "in" / name)
+    (tmp_path / "in/README.txt").write_text("stray")
+    options = ["--class-from-dir", "--include", "*.jp*g", "--include", "*.txt", "--exclude", "thumbs",
+               "--rename", "jpg,jpeg=img"]
+    tool("pack", tmp_path / "in", "-q", "-o", tmp_path / "c", *options)
+    packed = tarn.pack(tmp_path / "in", tmp_path / "p", class_from_dir=True,
+                       include=("*.jp*g", "*.txt"), exclude="thumbs",
+                       rename={"jpg": "img", "jpeg": "img"})
+    assert contents(tmp_path / "p") == contents(tmp_path / "c")
+    assert packed.samples == 2 and packed.skipped == 1 and "no sub-folder" in packed.notices[0]
+    assert tarn.open(tmp_path / "p").fields == ("cls", "img")
+    deeper = tarn.pack(tmp_path, tmp_path / "q", class_level=2, include="in/*/*.jpg")
+    assert deeper.classes == 2
+    with pytest.raises(tarn.errors.UsageError, match="include takes patterns"):
+        tarn.pack(tmp_path / "in", tmp_path / "x", include=[3])
+    with pytest.raises(tarn.errors.UsageError, match="rename takes a dict"):
+        tarn.pack(tmp_path / "in", tmp_path / "x", rename=["jpg", "img"])
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_check_finds_every_bad_field_and_writes_nothing_or_leaves_samples_out(tmp_path, threads):
+    for i in range(200):
+        image(tmp_path / f"in/i{i:03}.jpg")
+    bad = {17: b"", 99: b"<html>", 140: b"P6\n9 9\n255\nabc", 199: b"<" * 300_000}
+    for i, data in bad.items():
+        (tmp_path / f"in/i{i:03}.jpg").write_bytes(data)
+    with pytest.raises(tarn.errors.FormatError, match="i017.jpg.*first of 4 bad fields") as raised:
+        tarn.pack(tmp_path / "in", tmp_path / "x", check=True, threads=threads)
+    assert [f"i{i:03}.jpg" in note for i, note in zip(bad, raised.value.__notes__)] == [True] * 4
+    assert not list((tmp_path / "x").glob("*"))
+    packed = tarn.pack(tmp_path / "in", tmp_path / "y", check="skip", threads=threads)
+    assert (packed.samples, packed.bad, len(packed.notices)) == (196, 4, 4)
+    keys = set(tarn.open(tmp_path / "y").keys())
+    assert keys == {f"i{i:03}" for i in range(200)} - {f"i{i:03}" for i in bad}
+    assert tarn.pack(tmp_path / "in", None, check="skip", dry_run=True).samples == 196
+    with pytest.raises(tarn.errors.UsageError, match="check must be"):
+        tarn.pack(tmp_path / "in", tmp_path / "z", check="stop")
+
+
+def test_a_manifest_may_name_the_folder_of_its_paths(tmp_path):
+    image(tmp_path / "data/a.jpg")
+    (tmp_path / "lists").mkdir()
+    (tmp_path / "lists/m.csv").write_text("key,jpg\na,a.jpg\n")
+    assert tarn.pack(tmp_path / "lists/m.csv", tmp_path / "out", root=tmp_path / "data").samples == 1
+    with pytest.raises(FileNotFoundError):
+        tarn.pack(tmp_path / "lists/m.csv", tmp_path / "no")
+
+
+def test_a_parquet_file_is_a_manifest_like_its_rows_in_json_lines(tmp_path, monkeypatch):
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    image(tmp_path / "img/a.jpg")
+    image(tmp_path / "img/b.jpg")
+    rows = [{"key": "a", "jpg": "img/a.jpg", "cls": 3, "txt": "tall", "json": {"x": [1, None]}},
+            {"key": "b", "jpg": "img/b.jpg", "cls": None, "txt": "@@home", "json": None}]
+    parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "m.parquet")
+    (tmp_path / "m.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    tarn.pack(tmp_path / "m.jsonl", tmp_path / "lines")
+    for cwd, source in ((tmp_path, "m.parquet"), (pathlib.Path("/"), tmp_path / "m.parquet")):
+        monkeypatch.chdir(cwd)
+        tarn.pack(source, tmp_path / "table", overwrite=True)
+        assert contents(tmp_path / "table") == contents(tmp_path / "lines")
+    rows[1]["jpg"] = "img/none.jpg"
+    parquet.write_table(pa.Table.from_pylist(rows[:1] + [{"key": ""}]), tmp_path / "n.parquet")
+    with pytest.raises(tarn.errors.FormatError, match=r"n\.parquet: line 2: ") as raised:
+        tarn.pack(tmp_path / "n.parquet", tmp_path / "x")
+    assert raised.value.path == str(tmp_path / "n.parquet")
+    parquet.write_table(pa.table({"key": ["a"], "jpg": [b"raw"]}), tmp_path / "b.parquet")
+    with pytest.raises(tarn.errors.UnsupportedError, match="column jpg has the type binary"):
+        tarn.pack(tmp_path / "b.parquet", tmp_path / "x")
+    (tmp_path / "no.parquet").write_text("PAR1 and no more")
+    with pytest.raises(tarn.errors.UsageError, match="not a Parquet file"):
+        tarn.pack(tmp_path / "no.parquet", tmp_path / "x")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/m.csv").write_text("key,txt\nc,x\n")
+    with pytest.raises(tarn.errors.UsageError, match="in one folder"):
+        tarn.pack([tmp_path / "m.parquet", tmp_path / "other/m.csv"], tmp_path / "x")
+    assert tarn.pack([tmp_path / "m.parquet", tmp_path / "other/m.csv"], tmp_path / "y",
+                     root=tmp_path).samples == 3
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    with pytest.raises(ImportError, match="pip install pyarrow"):
+        tarn.pack(tmp_path / "m.parquet", tmp_path / "x")
+
+
+def test_a_record_pack_has_the_types_of_its_parquet_file(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    image(tmp_path / "a.ppm")
+    when = datetime.datetime(2024, 5, 31, 12, tzinfo=datetime.timezone.utc)
+    table = pa.table({
+        "file": ["a.ppm"] * 2, "n": pa.array([1, None], pa.int32()), "f": pa.array([2.0, None]),
+        "b": [True, None], "none": pa.array([None, None], pa.float32()), "l": [[1, 2], None],
+        "at": pa.array([when, None], pa.timestamp("ns", "Europe/Berlin")),
+        "day": [datetime.date(1969, 12, 31), None], "t": pa.array(["x", "x"]).dictionary_encode()})
+    parquet.write_table(table, tmp_path / "m.parquet")
+    tarn.pack(tmp_path / "m.parquet", tmp_path / "m.iac")
+    with tarn.iac.PackReader(tmp_path / "m.iac") as records:
+        index = records.index_table
+    stored = {name: str(index.schema.field(name).type) for name in table.column_names[1:]}
+    utc = "timestamp[us, tz=UTC]"
+    assert stored == {"n": "int64", "f": "double", "b": "bool", "none": "double",
+                      "l": "list<item: int64>", "at": utc, "day": utc, "t": "string"}
+    first = index.slice(0, 1).to_pylist()[0]
+    day = datetime.datetime(1969, 12, 31, tzinfo=datetime.timezone.utc)
+    assert (first["n"], first["f"], first["b"], first["l"], first["at"], first["day"]) == (
+        1, 2.0, True, [1, 2], when, day)
+    assert index.slice(1, 1).to_pylist()[0]["at"] is None
+    tarn.pack(tmp_path / "m.parquet", tmp_path / "t.iac", types={"n": "text"})
+    with tarn.iac.PackReader(tmp_path / "t.iac") as records:
+        assert str(records.index_table.schema.field("n").type) == "string"
+
+
+def test_the_codec_of_a_record_pack_names_the_images_in_it(tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/a.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    tarn.pack(tmp_path / "in", tmp_path / "a.iac", codec="png")
+    with tarn.iac.PackReader(tmp_path / "a.iac") as records:
+        assert records.header["codec"] == "png"
+    with pytest.raises(tarn.errors.FormatError, match="a.png: offset 0: not a JPEG"):
+        tarn.pack(tmp_path / "in", tmp_path / "b.iac", codec="jpeg")

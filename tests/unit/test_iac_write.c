@@ -296,13 +296,15 @@ static void folders_and_manifests_are_packed(void **state)
     uint64_t records, row;
     tarn_iac *pack;
     tarn_view view;
-    tarn_iac_write_options o = TARN_IAC_WRITE_OPTIONS_INIT;
-    o.overwrite = true;
+    tarn_iac_write_options write = TARN_IAC_WRITE_OPTIONS_INIT;
+    tarn_pack_type text = {"t", "text"};
+    tarn__records_options o = {.write = &write};
+    write.overwrite = true;
     mkdir(folder, 0755);
     mkdir(scratch_path("files/sub"), 0755);
     write_file(scratch_path("files/b.txt"), "bb", 2);
     write_file(scratch_path("files/sub/a.txt"), "a", 1);
-    OK(tarn__records_from_folder(path, folder, &o, NULL, &records, &err));
+    OK(tarn__records_from_folder(path, folder, &o, &records, &err));
     assert_int_equal(records, 2);
     OK(tarn_iac_open(path, NULL, &pack, &err));
     OK(tarn_iac_find(pack, "path", "sub/a.txt", 9, 0, &row, &err));
@@ -313,8 +315,14 @@ static void folders_and_manifests_are_packed(void **state)
         "{\"file\": \"files/b.txt\", \"n\": 5, \"t\": \"x\"}\n\n"
         "{\"file\": \"files/sub/a.txt\", \"n\": null, \"t\": 1.50}";
     write_file(scratch_path("list.jsonl"), lines, sizeof lines - 1);
-    OK(tarn__records_from_manifest(path, scratch_path("list.jsonl"), &o, NULL, &records,
-                                   &err));
+    FAILS(TARN_ERR_FORMAT,
+          "line 3: column t: the value is float, but in line 1 it is text",
+          tarn__records_from_manifest(path, scratch_path("list.jsonl"), &o, &records,
+                                      &err));
+    o.types = &text;
+    o.n_types = 1;
+    OK(tarn__records_from_manifest(path, scratch_path("list.jsonl"), &o, &records, &err));
+    o.n_types = 0;
     OK(tarn_iac_open(path, NULL, &pack, &err));
     assert_string_equal(iac_column(pack, TARN_IAC_INDEX, 0).type, "int64");
     OK(tarn_iac_find(pack, "t", "1.5", 3, 0, &row, &err));
@@ -325,10 +333,44 @@ static void folders_and_manifests_are_packed(void **state)
     tarn_iac_close(pack);
     write_file(scratch_path("list.jsonl"), "{\"n\": 5}\n", 9);
     FAILS(TARN_ERR_FORMAT, "no \"file\"",
-          tarn__records_from_manifest(path, scratch_path("list.jsonl"), &o, NULL,
-                                      &records, &err));
+          tarn__records_from_manifest(path, scratch_path("list.jsonl"), &o, &records,
+                                      &err));
     free(folder);
     free(path);
+}
+
+static void rows_hold_booleans_times_and_lists(void **state)
+{
+    (void)state;
+    static const char *const columns[] = {"bool:b", "time:t", "reals:l"};
+    tarn_iac_cell one = {.kind = TARN_IAC_INTEGER, .integer = 1},
+                  half = {.kind = TARN_IAC_REAL, .real = 0.5};
+    tarn_iac_cell items[2] = {half, half};
+    tarn_iac_cell list = {.kind = TARN_IAC_LIST, .items = items, .size = 2};
+    struct ArrowArrayStream index;
+    struct ArrowSchema schema;
+    tarn_iac_rows *rows;
+    OK(tarn_iac_rows_new(columns, 3, &rows, &err));
+    OK(tarn_iac_rows_add(rows, 0, &one, &err));
+    OK(tarn_iac_rows_add(rows, 1, &one, &err));
+    FAILS(TARN_ERR_USAGE, "column t does not hold lists",
+          tarn_iac_rows_add(rows, 1, &list, &err));
+    OK(tarn_iac_rows_add(rows, 2, &list, &err));
+    items[1] = list;
+    FAILS(TARN_ERR_USAGE, "column l: a list in a list",
+          tarn_iac_rows_add(rows, 2, &list, &err));
+    tarn_iac_rows_free(rows);
+    FAILS(TARN_ERR_USAGE,
+          "texts:", tarn_iac_rows_new((const char *[]){"lists:x"}, 1, &rows, &err));
+    OK(tarn_iac_rows_new(columns, 3, &rows, &err));
+    OK(tarn_iac_rows_finish(rows, &index, &err));
+    assert_int_equal(index.get_schema(&index, &schema), 0);
+    assert_string_equal(schema.children[0]->format, "b");
+    assert_string_equal(schema.children[1]->format, "tsu:UTC");
+    assert_string_equal(schema.children[2]->format, "+l");
+    assert_string_equal(schema.children[2]->children[0]->format, "g");
+    schema.release(&schema);
+    index.release(&index);
 }
 
 int main(void)
@@ -342,6 +384,7 @@ int main(void)
         cmocka_unit_test(fields_named_like_the_other_versions_are_kept),
         cmocka_unit_test(an_upgrade_changes_the_header_only),
         cmocka_unit_test(folders_and_manifests_are_packed),
+        cmocka_unit_test(rows_hold_booleans_times_and_lists),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }

@@ -411,8 +411,9 @@ static tarn_status pair_texts(tarn_error *why)
 static tarn_status pack_list(tarn_error *why)
 {
     tarn_iac_write_options o = TARN_IAC_WRITE_OPTIONS_INIT;
+    tarn__records_options records = {.write = &o};
     o.overwrite = true;
-    return tarn__records_from_manifest(PART("out/w.iac"), PART("list.jsonl"), &o, NULL,
+    return tarn__records_from_manifest(PART("out/w.iac"), PART("list.jsonl"), &records,
                                        NULL, why);
 }
 

@@ -43,7 +43,8 @@ static void make_cut_files(void)
     OK(tarn_gnz_writer_open(scratch_path("cut.gnz"), NULL, &w, &err));
     OK(tarn_gnz_writer_add(w, "bin", &a, NULL, &err));
     OK(tarn_gnz_writer_finish(w, &err));
-    OK(tarn__records_from_folder(scratch_path("cut.iac"), scratch_path("cut"), NULL, NULL,
+    tarn__records_options none = {0};
+    OK(tarn__records_from_folder(scratch_path("cut.iac"), scratch_path("cut"), &none,
                                  NULL, &err));
 }
 
