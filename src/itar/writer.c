@@ -529,7 +529,7 @@ tarn_status tarn_fold_writer_finish(tarn_fold_writer *w, tarn_written *out, size
     /* A fold consists of its shards: one without samples has an empty shard. */
     if (status == TARN_OK && !w->open && w->n_shards == 0) status = begin_shard(w, err);
     if (status == TARN_OK && w->open) status = end_shard(w, err);
-    if (status == TARN_OK && (w->n_shards > w->n_base || w->completes)) {
+    if (status == TARN_OK && w->n_shards > w->n_base) {
         status = make_index(w, &index, err);
         if (status == TARN_OK) status = commit(w, index, err);
     }
