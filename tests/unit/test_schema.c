@@ -495,11 +495,49 @@ static void deep_and_wide_schemas_of_callers_are_refused(void **state)
     free(many);
 }
 
+/* Unions whose type ids are 0 and 5. */
+static void union_types_refer_to_existing_children(void **state)
+{
+    (void)state;
+    signed char types[] = {5, 0, 5};
+    int32_t offsets[] = {0, 0, 1};
+    const void *buffers[] = {types, offsets};
+    struct ArrowSchema number = {.format = "i", .name = "n"},
+                       *schemas[] = {&number, &number};
+    struct ArrowArray values = {.length = 2}, *arrays[] = {&values, &values};
+    struct ArrowSchema schema = {.name = "u", .n_children = 2, .children = schemas};
+    struct ArrowArray array = {.length = 3,
+                               .n_buffers = 2,
+                               .buffers = buffers,
+                               .n_children = 2,
+                               .children = arrays};
+    static const char *const formats[] = {"+us:0,5", "+ud:0,5"};
+    static const signed char wrong[] = {1, 4, 6, 127, -1, -128};
+    for (int dense = 0; dense < 2; dense++) {
+        schema.format = formats[dense];
+        types[2] = 5;
+        OK(tarn__array_validate(&schema, &array, &err));
+        array.n_children = 1; /* there is no child for 5 */
+        FAILS(TARN_ERR_FORMAT, "row 0", tarn__array_validate(&schema, &array, &err));
+        array.n_children = 2;
+        for (size_t i = 0; i < sizeof wrong; i++) {
+            types[2] = wrong[i];
+            FAILS(TARN_ERR_FORMAT, "column u, row 2 of a batch: its type is not one",
+                  tarn__array_validate(&schema, &array, &err));
+        }
+    }
+    types[2] = 5;
+    offsets[2] = 2;
+    FAILS(TARN_ERR_FORMAT, "not inside the values",
+          tarn__array_validate(&schema, &array, &err));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(types_are_taken_or_refused_by_their_numbers),
         cmocka_unit_test(unions_have_as_many_types_as_children),
+        cmocka_unit_test(union_types_refer_to_existing_children),
         cmocka_unit_test(types_have_the_children_they_must_have),
         cmocka_unit_test(deep_and_wide_tables_are_refused),
         cmocka_unit_test(names_and_metadata_count_each_time),
