@@ -93,17 +93,20 @@ const cli_command cli_verify = {
     .min_words = 1,
     .max_words = 1,
     .summary = "check headers, index and checksums; repair",
-    .text = "Scans every shard and compares it with the index and the .tarsum: headers, "
-            "ends of archives, each row, shard sizes, and each payload that has a "
-            "checksum (tarn index --sums). Every problem is listed with file, offset and "
-            "reason. The exit status is 1 if there is a problem.\n\n--repair rebuilds an "
-            "existing index and its sums, and gives a truncated shard a proper end: data "
-            "that cannot be read is moved to SHARD.bad and never deleted. A fold that "
-            "lacks a shard, or has payloads that fail their checksum, is not repaired, "
-            "because a new index would hide the damage; tarn index accepts the data as "
-            "it is. Members that collide cannot be repaired.\n\nFor a .gnz, the header, "
-            "the bytes between arrays and the checksums (tarn pack --checksums) are "
-            "checked. --repair completes or undoes an interrupted update.",
+    .text =
+        "Scans every shard and compares it with the index and the .tarsum: headers, "
+        "ends of archives, each row, shard sizes, and each payload that has a "
+        "checksum (tarn index --sums). Every problem is listed with file, offset and "
+        "reason. The exit status is 1 if there is a problem.\n\n--repair rebuilds an "
+        "existing index and its sums, and gives a truncated shard a proper end: data "
+        "that cannot be read is moved to SHARD.bad and never deleted. A fold that "
+        "lacks a shard, or has payloads that fail their checksum, is not repaired, "
+        "because a new index would hide the damage; tarn index accepts the data as "
+        "it is. If the old checksums are damaged, new ones are made of the payloads as "
+        "they are now, and the message says so. Members that collide cannot be "
+        "repaired.\n\nFor a .gnz, the header, "
+        "the bytes between arrays and the checksums (tarn pack --checksums) are "
+        "checked. --repair completes or undoes an interrupted update.",
     .options = options,
     .examples = examples,
     .run = run,

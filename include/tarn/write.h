@@ -200,6 +200,10 @@ typedef struct tarn_fold_writer_options {
     /* A key may occur again with the rest of its sample, whose members then need not be
      * consecutive. false: TARN_ERR_EXISTS. */
     bool repeat_keys;
+    /* Field names are taken as they are, apart from upper case. false: one leading dot is
+     * dropped, and names that begin with two are TARN_ERR_USAGE. tarn_pack sets
+     * it. */
+    bool exact_fields;
 } tarn_fold_writer_options;
 
 #define TARN_FOLD_WRITER_OPTIONS_INIT                                                    \
@@ -219,8 +223,8 @@ TARN_API TARN_CHECKED tarn_status tarn_fold_writer_open(
     tarn_fold_writer **out, tarn_error *err);
 
 /* Adds a sample. Its key must not contain a slash, backslash or dot, and must be new to
- * the fold. Field names are written in lower case, without a leading dot. "key.field" has
- * at most 100 bytes. */
+ * the fold. Field names are written in lower case and, without exact_fields, without a
+ * leading dot. "key.field" has at most 100 bytes. */
 TARN_API TARN_CHECKED tarn_status tarn_fold_writer_add(tarn_fold_writer *writer,
                                                        const char *key,
                                                        const tarn_field *fields,

@@ -90,7 +90,7 @@ typedef struct settings {
     uint64_t start, max_count, max_size;
     int roll, append, resume, overwrite, no_sync, allow_pipe, filter, level;
     unsigned digits, threads, uid, gid, mode;
-    int names, rules, keep_order, flavour, keep_meta, silent, repeat_keys;
+    int names, rules, keep_order, flavour, keep_meta, silent, repeat_keys, exact_fields;
     PyObject *mtime; /* None or an int */
     const char *mtime_text, *user, *group;
     int jpeg_quality, subsampling, webp_quality, webp_lossless, png_level, gzip_level,
@@ -99,26 +99,21 @@ typedef struct settings {
 
 static int parse(settings *s, PyObject *args, PyObject *kwargs)
 {
-    static const char *const words[] = {"kind",        "target",       "fold",
-                                        "stream",      "opener",       "hook",
-                                        "progress",    "encoder",      "encoders",
-                                        "fallback",    "start",        "max_count",
-                                        "max_size",    "roll",         "append",
-                                        "resume",      "overwrite",    "no_sync",
-                                        "allow_pipe",  "filter",       "level",
-                                        "digits",      "threads",      "uid",
-                                        "gid",         "mode",         "names",
-                                        "rules",       "keep_order",   "flavour",
-                                        "keep_meta",   "mtime",        "mtime_text",
-                                        "user",        "group",        "jpeg_quality",
-                                        "subsampling", "webp_quality", "webp_lossless",
-                                        "png_level",   "gzip_level",   "zstd_level",
-                                        "npz_stored",  "silent",       "repeat_keys",
-                                        NULL};
+    static const char *const words[] = {
+        "kind",         "target",      "fold",         "stream",        "opener",
+        "hook",         "progress",    "encoder",      "encoders",      "fallback",
+        "start",        "max_count",   "max_size",     "roll",          "append",
+        "resume",       "overwrite",   "no_sync",      "allow_pipe",    "filter",
+        "level",        "digits",      "threads",      "uid",           "gid",
+        "mode",         "names",       "rules",        "keep_order",    "flavour",
+        "keep_meta",    "mtime",       "mtime_text",   "user",          "group",
+        "jpeg_quality", "subsampling", "webp_quality", "webp_lossless", "png_level",
+        "gzip_level",   "zstd_level",  "npz_stored",   "silent",        "repeat_keys",
+        "exact_fields", NULL};
     return PyArg_ParseTupleAndKeywords(
         args, kwargs,
         "iO&|z$OOOOOOOO&O&O&ippppp"
-        "iiIIIIIiipipOzzziiipiiippp:_open",
+        "iiIIIIIiipipOzzziiipiiipppp:_open",
         TARNPY_WORDS(words), &s->kind, tarnpy_path, &s->target, &s->fold, &s->stream,
         &s->opener, &s->hook, &s->progress, &s->encoder, &s->encoders, &s->fallback,
         tarnpy_number, &s->start, tarnpy_number, &s->max_count, tarnpy_number,
@@ -127,7 +122,7 @@ static int parse(settings *s, PyObject *args, PyObject *kwargs)
         &s->mode, &s->names, &s->rules, &s->keep_order, &s->flavour, &s->keep_meta,
         &s->mtime, &s->mtime_text, &s->user, &s->group, &s->jpeg_quality, &s->subsampling,
         &s->webp_quality, &s->webp_lossless, &s->png_level, &s->gzip_level,
-        &s->zstd_level, &s->npz_stored, &s->silent, &s->repeat_keys);
+        &s->zstd_level, &s->npz_stored, &s->silent, &s->repeat_keys, &s->exact_fields);
 }
 
 static settings defaults(void)
@@ -222,6 +217,7 @@ static tarn_status open_fold(writer *w, const settings *s,
     o.start = s->start;
     o.digits = s->digits;
     o.repeat_keys = s->repeat_keys;
+    o.exact_fields = s->exact_fields;
     o.max_count = s->max_count;
     o.max_size = s->max_size;
     o.roll = (tarn_roll)s->roll;

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Union
 from . import _tarn
 from ._arguments import whole as _whole
 from ._published import Published as _Published
+from .errors import FormatError as _FormatError
 from .errors import KeyNotFoundError as _KeyNotFoundError
 from .errors import UsageError as _UsageError
 from .errors import shown as _shown
@@ -161,6 +162,7 @@ class GnzReader(Mapping[str, Any]):
         self._mapped = mapped
         self._resolved = self.fpath.resolve()
         self._rows: Rows | None = None
+        self._checked: set[str] = set()
         self._file: _tarn.GnzFile | None = _tarn.gnz_open(self.fpath, mapped)
         entries = self._file.entries()
         self._infos = {entry[0]: ArrayInfo(*entry[:8]) for entry in entries}
@@ -197,6 +199,7 @@ class GnzReader(Mapping[str, Any]):
         if np is None:
             raise ImportError("get_array returns a numpy.memmap; use reader[name] without NumPy")
         mode = _MODES.get(mode, mode)
+        self._check_text(name)
         memory = self._open().view(self._number(name), mode)
         info = self._infos[name]
         array = np.ndarray.__new__(np.memmap, info.shape, np.dtype(info.dtype), memory, 0, None,
@@ -241,8 +244,27 @@ class GnzReader(Mapping[str, Any]):
     def array(self, name: str, mode: str = "r") -> npt.NDArray[Any]:
         """Returns an array, in one of the modes of `get_array`, as a plain NumPy array. Its rows
         are faster to access than those of a memmap. Without NumPy it is a memoryview."""
+        self._check_text(name)
         array = self._open().array(self._number(name), _MODES.get(mode, mode))
         return array  # type: ignore[no-any-return]
+
+    def _check_text(self, name: str) -> None:
+        """Checks once that a text array has only characters that Python can represent: NumPy
+        fails with a `SystemError` on others."""
+        np = _numpy()
+        if np is None or name in self._checked or self.info(name).dtype[1:2] != "U":
+            return
+        self._refuse_bad_text(name, self._open().array(self._number(name), "r"))
+        self._checked.add(name)
+
+    def _refuse_bad_text(self, name: str, array: npt.NDArray[Any]) -> None:
+        if array.dtype.kind != "U" or not array.nbytes:
+            return
+        codes = array.ravel("K").view(f"{array.dtype.str[0]}u4")
+        if codes.max() > 0x10ffff:
+            row = int(codes.argmax()) // (array.dtype.itemsize // 4)
+            raise _FormatError(f"{self.fpath}: array {name!r}: {int(codes.max()):#x} is not a "
+                               f"Unicode character (element {row}); the file is damaged")
 
     def read(self, name: str, first: int = 0, rows: int | None = None) -> Any:
         """Returns a copy of an array, or of some of its rows, read without mapping.
@@ -267,6 +289,8 @@ class GnzReader(Mapping[str, Any]):
         else:
             out = room = bytearray(info.nbytes // max(count, 1) * (end - first))
         self._open().read_into(self._number(name), first, end - first, room)
+        if np is not None:
+            self._refuse_bad_text(name, out)
         return out
 
     def info(self, name: str) -> ArrayInfo:
@@ -410,13 +434,16 @@ def verify(path: Path, *, repair: bool = False) -> Report:
 
 class Reserved:
     """An array that is filled after its space was reserved. Threads may fill different parts at
-    the same time, without the GIL."""
+    the same time, without the GIL. Items are those of `shape`; rows that were reserved after them
+    are written with `append`."""
 
-    def __init__(self, writer: Writer, name: str, dtype: str, shape: tuple[int, ...]) -> None:
+    def __init__(self, writer: Writer, name: str, dtype: str, shape: tuple[int, ...],
+                 rows: int = 0) -> None:
         self._writer = writer
         self.name = name
         self.dtype = dtype
         self.shape = shape
+        self._grows = bool(shape) and rows > shape[0]
 
     def append(self, rows: Any) -> None:
         """Writes the next rows, cast to the array's type."""
@@ -434,6 +461,11 @@ class Reserved:
         np = _numpy()
         if np is None:
             raise TypeError("item assignment needs NumPy; use fill(start, values)")
+        first = where[0] if isinstance(where, tuple) and where else where
+        if self._grows and isinstance(first, slice) and \
+                max(first.start or 0, first.stop or 0) > self.shape[0]:
+            raise IndexError(f"{first} goes past the {self.shape[0]} rows of {self.name!r}; write "
+                             "rows that were reserved after them with append")
         start, block = _region(where, self.shape)
         spread = np.broadcast_to(np.asarray(values), [n for n, kept in block if kept])
         self.fill(start, spread.reshape([n for n, _ in block]))
@@ -498,8 +530,7 @@ class Writer(_Published):
         continues after `shape[0]`, now or in a later `update`."""
         typestr = _typestr(dtype)
         self._file.reserve(name, typestr, shape, rows)
-        whole = (max(rows, shape[0]), *shape[1:]) if shape else ()
-        return Reserved(self, name, typestr, tuple(whole))
+        return Reserved(self, name, typestr, tuple(shape), rows)
 
     def reserved(self, name: str) -> Reserved:
         """Returns an array of the file being updated, to append to."""

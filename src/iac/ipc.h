@@ -172,6 +172,13 @@ TARN_CHECKED tarn_status tarn__array_empty(tarn__arena *arena,
                                            const struct ArrowSchema *schema,
                                            struct ArrowArray *out, tarn_error *err);
 
+/* Checks what reading does not depend on, after tarn__array_validate: numbers of nulls,
+ * UTF-8, and the parts of views that are not positions. Of texts in views, at most *left
+ * bytes are read, because views may overlap. */
+TARN_CHECKED tarn_status tarn__array_check_values(const struct ArrowSchema *schema,
+                                                  const struct ArrowArray *array,
+                                                  uint64_t *left, tarn_error *err);
+
 /* Validates the contents of an array's buffers; see tarn__table_validate. */
 TARN_CHECKED tarn_status tarn__array_validate(const struct ArrowSchema *schema,
                                               const struct ArrowArray *array,

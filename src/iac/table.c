@@ -291,6 +291,20 @@ tarn_status tarn__table_validate(tarn__table *t, tarn_error *err)
     return status;
 }
 
+tarn_status tarn__table_check_values(const tarn__table *t, tarn_error *err)
+{
+    uint64_t left = (UINT64_C(32) << 20) + 32 * (uint64_t)t->bytes.size;
+    for (size_t i = 0; i < t->count; i++)
+        for (int64_t k = 0; k < t->schema.n_children; k++) {
+            tarn_status status = tarn__array_check_values(
+                t->schema.children[k], t->batches[i].children[k], &left, err);
+            if (status == TARN_OK) continue;
+            if (t->file) tarn__error_place(err, t->file->path, t->file_offset);
+            return status;
+        }
+    return TARN_OK;
+}
+
 /* --- Export ----------------------------------------------------------------------- */
 
 /* Every exported array, including children and dictionaries, can be moved and released

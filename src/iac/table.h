@@ -92,6 +92,10 @@ TARN_CHECKED tarn_status tarn__table_parse(const unsigned char *data, uint64_t l
  * run ends. Does so only once; any thread may call it. */
 TARN_CHECKED tarn_status tarn__table_validate(tarn__table *table, tarn_error *err);
 
+/* Checks the values of a validated table: see tarn__array_check_values. */
+TARN_CHECKED tarn_status tarn__table_check_values(const tarn__table *table,
+                                                  tarn_error *err);
+
 /* The batch that contains a row, and the row's position in it. row must be less than
  * rows. */
 size_t tarn__table_batch(const tarn__table *table, uint64_t row, uint64_t *out_in_batch);

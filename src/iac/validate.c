@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "iac/ipc.h"
 
 static tarn_status bad(const struct ArrowSchema *schema, int64_t row, const char *what,
@@ -130,6 +131,14 @@ static tarn_status check_runs(const struct ArrowSchema *schema,
     return TARN_OK;
 }
 
+/* Batches share dictionaries; the slot after the sizes marks what was checked. */
+enum { UNSEEN, POSITIONS_SEEN, VALUES_SEEN };
+
+static uint64_t *seen_of(const struct ArrowArray *dictionary)
+{
+    return (uint64_t *)dictionary->private_data + dictionary->n_buffers;
+}
+
 static tarn_status check_indices(const struct ArrowSchema *schema,
                                  const struct ArrowArray *a, tarn_error *err)
 {
@@ -143,11 +152,10 @@ static tarn_status check_indices(const struct ArrowSchema *schema,
         if ((negative || index >= limit) && !is_null(a, i))
             return bad(schema, i, "its index is outside the dictionary", err);
     }
-    /* Batches share dictionaries; the slot after the sizes marks one that was checked. */
-    uint64_t *seen = (uint64_t *)a->dictionary->private_data + a->dictionary->n_buffers;
-    if (*seen) return TARN_OK;
+    uint64_t *seen = seen_of(a->dictionary);
+    if (*seen != UNSEEN) return TARN_OK;
     TARN_TRY(tarn__array_validate(schema->dictionary, a->dictionary, err));
-    *seen = 1;
+    *seen = POSITIONS_SEEN;
     return TARN_OK;
 }
 
@@ -183,4 +191,129 @@ tarn_status tarn__array_validate(const struct ArrowSchema *schema,
     for (int64_t i = 0; i < a->n_children; i++)
         TARN_TRY(tarn__array_validate(schema->children[i], a->children[i], err));
     return schema->dictionary ? check_indices(schema, a, err) : TARN_OK;
+}
+
+/* --- Values ------------------------------------------------------------------------- */
+
+static tarn_status check_null_count(const struct ArrowSchema *schema,
+                                    const struct ArrowArray *a, tarn_error *err)
+{
+    int64_t nulls = 0;
+    for (int64_t i = 0; i < a->length; i++)
+        nulls += is_null(a, i);
+    if (nulls == a->null_count) return TARN_OK;
+    char shown[128];
+    tarn_printable(shown, sizeof shown, schema->name, strlen(schema->name));
+    return tarn__fail(err, TARN_ERR_FORMAT,
+                      "column %s: a batch counts %lld nulls, but marks %lld values",
+                      shown, (long long)a->null_count, (long long)nulls);
+}
+
+static tarn_status check_texts(const struct ArrowSchema *schema,
+                               const struct ArrowArray *a, uint32_t width,
+                               tarn_error *err)
+{
+    const char *data = a->buffers[2];
+    for (int64_t i = 0; i < a->length; i++) {
+        int64_t from = tarn__int_at(a->buffers[1], width, i);
+        int64_t end = tarn__int_at(a->buffers[1], width, i + 1);
+        if (end > from && !is_null(a, i) &&
+            !tarn__utf8_is_valid(data + from, (size_t)(end - from)))
+            return bad(schema, i, "it is not valid UTF-8", err);
+    }
+    return TARN_OK;
+}
+
+static bool continues(char byte)
+{
+    return ((unsigned char)byte & 0xc0) == 0x80;
+}
+
+static bool take(uint64_t *left, uint64_t len)
+{
+    bool enough = len <= *left;
+    if (enough) *left -= len;
+    return enough;
+}
+
+enum { UNKNOWN, VALID, MIXED }; /* all bytes of a data buffer together, as UTF-8 */
+
+/* Any number of views may point to the same bytes. So if the buffer as a whole is valid,
+ * only the ends of a text are checked, and in total no more than *left bytes. */
+static const char *wrong_text(const char *buffer, uint64_t size, unsigned char *whole,
+                              uint64_t offset, uint64_t len, uint64_t *left)
+{
+    if (*whole == UNKNOWN)
+        *whole =
+            take(left, size) && tarn__utf8_is_valid(buffer, (size_t)size) ? VALID : MIXED;
+    if (*whole == MIXED && !take(left, len))
+        return "its texts overlap so much that they are not checked";
+    bool good = *whole == MIXED
+                    ? tarn__utf8_is_valid(buffer + offset, (size_t)len)
+                    : !continues(buffer[offset]) &&
+                          (offset + len == size || !continues(buffer[offset + len]));
+    return good ? NULL : "it is not valid UTF-8";
+}
+
+static const char *wrong_short_view(const char *v, uint32_t len, bool text)
+{
+    for (uint32_t k = len; k < 12; k++)
+        if (v[4 + k]) return "the unused bytes of its view are not zero";
+    return text && !tarn__utf8_is_valid(v + 4, len) ? "it is not valid UTF-8" : NULL;
+}
+
+static tarn_status check_view_values(const struct ArrowSchema *schema,
+                                     const struct ArrowArray *a, bool text,
+                                     unsigned char *whole, uint64_t *left,
+                                     tarn_error *err)
+{
+    for (int64_t i = 0; i < a->length; i++) {
+        const unsigned char *v = (const unsigned char *)a->buffers[1] + 16 * i;
+        uint32_t len = tarn__get32(v), k = tarn__get32(v + 8), at = tarn__get32(v + 12);
+        const char *wrong = NULL;
+        if (is_null(a, i)) continue;
+        if (len <= 12)
+            wrong = wrong_short_view((const char *)v, len, text);
+        else if (memcmp(v + 4, (const char *)a->buffers[2 + k] + at, 4) != 0)
+            wrong = "the prefix in its view is not that of its data";
+        else if (text)
+            wrong = wrong_text(a->buffers[2 + k], tarn__buffer_sizes(a)[2 + k], &whole[k],
+                               at, len, left);
+        if (wrong) return bad(schema, i, wrong, err);
+    }
+    return TARN_OK;
+}
+
+static tarn_status check_own_values(const struct ArrowSchema *schema,
+                                    const struct ArrowArray *a,
+                                    const tarn__layout *layout, uint64_t *left,
+                                    tarn_error *err)
+{
+    if (a->length == 0) return TARN_OK;
+    if (layout->has_validity && a->buffers[0]) TARN_TRY(check_null_count(schema, a, err));
+    if (layout->shape == SHAPE_VAR && layout->is_text)
+        return check_texts(schema, a, layout->width, err);
+    if (layout->shape != SHAPE_VIEW) return TARN_OK;
+    unsigned char *whole = calloc((size_t)a->n_buffers, 1);
+    if (!whole) return tarn__fail_memory(err);
+    tarn_status status = check_view_values(schema, a, layout->is_text, whole, left, err);
+    free(whole);
+    return status;
+}
+
+tarn_status tarn__array_check_values(const struct ArrowSchema *schema,
+                                     const struct ArrowArray *a, uint64_t *left,
+                                     tarn_error *err)
+{
+    tarn__layout layout = {0};
+    (void)tarn__layout_get(schema->format, &layout);
+    TARN_TRY(check_own_values(schema, a, &layout, left, err));
+    for (int64_t i = 0; i < a->n_children; i++)
+        TARN_TRY(
+            tarn__array_check_values(schema->children[i], a->children[i], left, err));
+    if (!schema->dictionary) return TARN_OK;
+    uint64_t *seen = seen_of(a->dictionary);
+    if (*seen == VALUES_SEEN) return TARN_OK;
+    *seen = VALUES_SEEN;
+    return tarn__array_check_values(schema->dictionary, a->dictionary, left, err);
 }

@@ -80,7 +80,9 @@ static void check_tables(work *w)
 {
     for (int i = 0; i < 2; i++) {
         tarn_error err;
-        if (tarn__table_validate(w->pack->tables[i], &err) != TARN_OK)
+        tarn__table *t = w->pack->tables[i];
+        if (tarn__table_validate(t, &err) != TARN_OK ||
+            tarn__table_check_values(t, &err) != TARN_OK)
             report_problem(w, &err);
     }
 }

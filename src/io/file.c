@@ -14,6 +14,33 @@
 #include "base/error.h"
 #include "io/guard.h"
 
+static tarn__file_id id_of(const struct stat *st)
+{
+    return (tarn__file_id){(uint64_t)st->st_size,
+                           (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec,
+                           (uint64_t)st->st_dev, (uint64_t)st->st_ino};
+}
+
+tarn_status tarn__file_identify(const char *path, tarn__file_id *out, tarn_error *err)
+{
+    struct stat st;
+    if (stat(path, &st) != 0) return tarn__fail_errno(err, path, errno, "cannot stat");
+    *out = id_of(&st);
+    return TARN_OK;
+}
+
+tarn_status tarn__file_compare(int fd, const char *path, const tarn__file_id *id,
+                               bool *out_same, tarn_error *err)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0) return tarn__fail_errno(err, path, errno, "cannot stat");
+    tarn__file_id now = id_of(&st);
+    bool moved = now.device != id->device || now.inode != id->inode;
+    *out_same = now.size == id->size && now.mtime_ns == id->mtime_ns &&
+                !(moved && tarn__is_local(fd));
+    return TARN_OK;
+}
+
 tarn_status tarn__file_open(tarn__file *file, const char *path, tarn_error *err)
 {
     struct stat st;

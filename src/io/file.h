@@ -5,12 +5,30 @@
 
 #include <tarn/base.h>
 
+/* What distinguishes a file from another of the same name. */
+typedef struct tarn__file_id {
+    uint64_t size;
+    int64_t mtime_ns;
+    uint64_t device, inode;
+} tarn__file_id;
+
 typedef struct tarn__file {
     int fd;
     char *path;
     uint64_t size; /* when it was opened */
     int64_t mtime_ns;
 } tarn__file;
+
+/* Fails with the system's reason, "cannot stat". */
+TARN_CHECKED tarn_status tarn__file_identify(const char *path, tarn__file_id *out,
+                                             tarn_error *err);
+
+/* Whether the file of fd is the one that was identified. Where devices and inodes may
+ * change although the file is the same, as on network file systems, size and time
+ * decide. */
+TARN_CHECKED tarn_status tarn__file_compare(int fd, const char *path,
+                                            const tarn__file_id *id, bool *out_same,
+                                            tarn_error *err);
 
 /* Opens a regular file for reading. */
 TARN_CHECKED tarn_status tarn__file_open(tarn__file *file, const char *path,

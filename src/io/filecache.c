@@ -68,6 +68,7 @@ typedef struct slot {
 struct tarn__filecache {
     slot *slots;
     size_t count;
+    tarn__file_id *ids; /* of the files; NULL if unknown */
     tarn__filecache_io io;
     bool roomy;            /* all files can stay open: no eviction, no pinning */
     tarn__forklock lock;   /* see above */
@@ -114,6 +115,15 @@ tarn_status tarn__filecache_new(const char *const *paths, const uint64_t *sizes,
     return TARN_OK;
 }
 
+tarn_status tarn__filecache_expect(tarn__filecache *c, const tarn__file_id *ids,
+                                   tarn_error *err)
+{
+    c->ids = malloc((c->count + 1) * sizeof *ids);
+    if (!c->ids) return tarn__fail_memory(err);
+    memcpy(c->ids, ids, c->count * sizeof *ids);
+    return TARN_OK;
+}
+
 void tarn__filecache_free(tarn__filecache *c)
 {
     if (!c) return;
@@ -126,6 +136,7 @@ void tarn__filecache_free(tarn__filecache *c)
         free(s->path);
     }
     free(c->slots);
+    free(c->ids);
     tarn__forklock_destroy(&c->lock);
     free(c);
 }
@@ -164,6 +175,19 @@ static tarn_status check_size(const slot *s, uint64_t size, tarn_error *err)
                          (unsigned long long)size, (unsigned long long)s->size);
 }
 
+/* A file of the same size may have other contents, and readers would mix the two. */
+static tarn_status check_same(const tarn__filecache *c, const slot *s, int fd,
+                              tarn_error *err)
+{
+    bool same;
+    if (!c->ids) return TARN_OK;
+    TARN_TRY(tarn__file_compare(fd, s->path, &c->ids[s - c->slots], &same, err));
+    if (same) return TARN_OK;
+    return tarn__fail_at(err, TARN_ERR_STALE, s->path, TARN_NO_OFFSET,
+                         "the shard was replaced or changed after the dataset was "
+                         "opened; open the dataset again");
+}
+
 static tarn_status open_slot(tarn__filecache *c, slot *s, tarn_error *err)
 {
     tarn__file file;
@@ -182,6 +206,7 @@ static tarn_status open_slot(tarn__filecache *c, slot *s, tarn_error *err)
         return status;
     }
     status = check_size(s, file.size, err);
+    if (status == TARN_OK) status = check_same(c, s, file.fd, err);
     if (status == TARN_OK) {
         s->fd = file.fd;
         file.fd = -1;

@@ -7,6 +7,7 @@
 
 #include <tarn/base.h>
 
+#include "io/file.h"
 #include "io/ranges.h"
 
 typedef struct tarn__filecache tarn__filecache;
@@ -22,6 +23,11 @@ TARN_CHECKED tarn_status tarn__filecache_new(const char *const *paths,
                                              const uint64_t *sizes, size_t count,
                                              tarn__filecache_io io, tarn__filecache **out,
                                              tarn_error *err);
+/* Each file must be the one with this identity when it is opened, also again after it was
+ * closed. Call before the first use. */
+TARN_CHECKED tarn_status tarn__filecache_expect(tarn__filecache *cache,
+                                                const tarn__file_id *ids,
+                                                tarn_error *err);
 void tarn__filecache_free(tarn__filecache *cache);
 
 /* The bytes [offset, offset + len) of a file: a pointer into its map, or a copy that the

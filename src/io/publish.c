@@ -151,9 +151,25 @@ static void drop_file(tarn__publish *p)
     p->fd = -1;
 }
 
+/* A rename would replace a device or pipe, or a link to one, with a file. */
+static tarn_status check_replaceable(const char *path, tarn_error *err)
+{
+    struct stat st;
+    if (stat(path, &st) != 0 || S_ISREG(st.st_mode)) return TARN_OK;
+    const char *kind = S_ISDIR(st.st_mode)    ? "folder"
+                       : S_ISFIFO(st.st_mode) ? "pipe"
+                       : S_ISSOCK(st.st_mode) ? "socket"
+                                              : "device";
+    return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, path, TARN_NO_OFFSET,
+                         "is a %s, and this output can only be written to a file; give "
+                         "another name",
+                         kind);
+}
+
 tarn_status tarn__publish_begin_swept(tarn__publish *p, const char *path, tarn_error *err)
 {
     *p = (tarn__publish){.fd = -1};
+    TARN_TRY(check_replaceable(path, err));
     p->final = strdup(path);
     tarn_status status = p->final ? create_temporary(p, err) : tarn__fail_memory(err);
     while (status == TARN_OK && was_swept(p)) {
@@ -284,35 +300,51 @@ static tarn_status sync_names(const tarn__publish *p, tarn_error *err)
     return p->no_sync ? TARN_OK : tarn__sync_folder(p->final, err);
 }
 
-static tarn_status swap_names(tarn__publish *first, tarn__publish *second,
-                              const char *second_path, tarn_error *err)
+/* Gives the second file the name under which it waits. It is its temporary name from now
+ * on, so that abandon removes it. */
+static tarn_status wait_beside(tarn__publish *p, const char *waiting, tarn_error *err)
 {
-    if (unlink(second_path) == 0)
-        TARN_TRY(sync_names(first, err));
-    else if (errno != ENOENT)
-        return tarn__fail_errno(err, second_path, errno, "cannot remove");
-    TARN_TRY(take_name(first, err));
-    TARN_TRY(sync_names(first, err));
-    if (!second) return TARN_OK;
-    TARN_TRY(take_name(second, err));
-    return sync_names(second, err);
+    char *name = strdup(waiting);
+    if (!name) return tarn__fail_memory(err);
+    if (rename(p->temporary, name) != 0) {
+        tarn_status status =
+            tarn__fail_errno(err, name, errno, "cannot rename %s", p->temporary);
+        free(name);
+        return status;
+    }
+    free(p->temporary);
+    p->temporary = name;
+    return sync_names(p, err);
+}
+
+/* The first file has its name: from here on the second is never removed. */
+static tarn_status end_waiting(tarn__publish *p, tarn_error *err)
+{
+    tarn_status status = sync_names(p, err);
+    if (status == TARN_OK && rename(p->temporary, p->final) != 0)
+        status = tarn__fail_errno(err, p->final, errno, "cannot rename %s", p->temporary);
+    free(p->temporary);
+    p->temporary = NULL;
+    return status == TARN_OK ? sync_names(p, err) : status;
 }
 
 tarn_status tarn__publish_pair(tarn__publish *first, tarn__publish *second,
-                               const char *second_path, tarn_error *err)
+                               const char *waiting, tarn_error *err)
 {
     TARN_TRY(tarn__publish_sync(first, err));
-    if (second) TARN_TRY(tarn__publish_sync(second, err));
-    char *folder = folder_of(first->final);
-    if (!folder) return tarn__fail_memory(err);
-    int lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    TARN_TRY(tarn__publish_sync(second, err));
+    TARN_TRY(wait_beside(second, waiting, err));
+    TARN_TRY(take_name(first, err));
+    return end_waiting(second, err);
+}
+
+int tarn__lock_folder(const char *path)
+{
+    char *folder = folder_of(path);
+    int lock = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
     free(folder);
-    /* If folders cannot be locked, two simultaneous writers are not protected from each
-     * other. */
     if (lock >= 0) (void)flock(lock, LOCK_EX);
-    tarn_status status = swap_names(first, second, second_path, err);
-    if (lock >= 0) close(lock);
-    return status;
+    return lock;
 }
 
 void tarn__publish_abandon(tarn__publish *p)

@@ -17,6 +17,7 @@ typedef struct tarn__publish {
     bool synced;        /* no further sync is needed */
 } tarn__publish;
 
+/* An existing path must be a regular file, or a link to one. */
 TARN_CHECKED tarn_status tarn__publish_begin(tarn__publish *p, const char *path,
                                              tarn_error *err);
 
@@ -49,13 +50,18 @@ TARN_CHECKED tarn_status tarn__publish_sync(tarn__publish *p, tarn_error *err);
 TARN_CHECKED tarn_status tarn__publish_finish(tarn__publish *p, tarn_error *err);
 
 /* Publishes two files that belong together. Both are on the disk before the first name
- * changes. Then the old second file is removed, the first is renamed, and the new second
- * is renamed. The folder is locked against other callers of this function meanwhile, and
- * synced after each of the three steps. So a reader, or a power failure at any moment,
- * finds a matching pair or the first file alone. second may be NULL: then second_path is
- * only removed. */
+ * changes. Then the second is renamed to waiting, the first to its name, and the second
+ * from waiting to its name; the folder is synced after each of the three steps. So a
+ * kill or a power failure at any moment leaves the old pair, or the new pair, whose
+ * second file may still have the name waiting. Readers and the next writer look there.
+ * Callers hold tarn__lock_folder meanwhile, and have moved a waiting file that belongs to
+ * the existing first one. */
 TARN_CHECKED tarn_status tarn__publish_pair(tarn__publish *first, tarn__publish *second,
-                                            const char *second_path, tarn_error *err);
+                                            const char *waiting, tarn_error *err);
+
+/* Waits for the lock of the folder of path, and returns a descriptor to close. If folders
+ * cannot be locked, two simultaneous writers are not protected from each other. */
+int tarn__lock_folder(const char *path);
 
 /* Removes the temporary file. Harmless after finish. */
 void tarn__publish_abandon(tarn__publish *p);

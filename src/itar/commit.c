@@ -15,9 +15,11 @@
 #include "io/publish.h"
 #include "io/url.h"
 #include "itar/folder.h"
+#include "itar/index.h"
 #include "itar/sums.h"
 
 static const char part_ending[] = ".part";
+#define LOCK_ENDING ".tarn-lock"
 
 static char *joined(const char *folder, const char *before, const char *name,
                     const char *after)
@@ -90,9 +92,25 @@ static tarn_status take_lock(tarn__stage *s, tarn_error *err)
             return tarn__fail_at(err, TARN_ERR_EXISTS, s->folder, TARN_NO_OFFSET,
                                  "another writer is writing fold %s", s->fold);
         }
-        if (!tarn__lost_name(s->lock, s->lock_path)) return TARN_OK;
+        if (!tarn__lost_name(s->lock, s->lock_path)) break;
         close(s->lock);
     }
+    struct flock visible = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    (void)fcntl(s->lock, F_OFD_SETLK, &visible);
+    return TARN_OK;
+}
+
+/* A reader that took the lock to test it would make a writer that begins fail. This lock
+ * can be tested without that. */
+bool tarn__stage_is_locked(const char *folder, const char *fold)
+{
+    struct flock held = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
+    char *path = joined(folder, ".", fold, LOCK_ENDING);
+    int fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
+    bool locked = fd >= 0 && fcntl(fd, F_OFD_GETLK, &held) == 0 && held.l_type != F_UNLCK;
+    if (fd >= 0) close(fd);
+    free(path);
+    return locked;
 }
 
 static tarn_status take_names(tarn__stage *s, const char *folder, const char *fold,
@@ -105,7 +123,7 @@ static tarn_status take_names(tarn__stage *s, const char *folder, const char *fo
     s->fold = strdup(fold);
     if (!s->folder || !s->fold) return tarn__fail_memory(err);
     s->index_path = joined(s->folder, "", fold, ".taridx");
-    s->lock_path = joined(s->folder, ".", fold, ".tarn-lock");
+    s->lock_path = joined(s->folder, ".", fold, LOCK_ENDING);
     s->journal_path = joined(s->folder, ".", fold, TARN__JOURNAL_ENDING);
     return s->index_path && s->lock_path && s->journal_path ? TARN_OK
                                                             : tarn__fail_memory(err);
@@ -152,6 +170,7 @@ tarn_status tarn__stage_open(tarn__stage *s, const char *folder, const char *fol
         return status;
     }
     tarn__sweep(s->folder, is_ours, s);
+    TARN_TRY(tarn__index_settle(s->index_path, err));
     return tarn__journal_load(s->journal_path, s->fold, s->index_path, &s->coming,
                               &s->going, &s->journal, err);
 }
@@ -342,12 +361,13 @@ static bool is_named(const tarn__stage *s, const char *name)
     return named;
 }
 
-/* The index is removed first, durably: from then on the journal decides. */
+/* The index is removed first, durably: from then on the journal decides. Until then the
+ * old fold has its checksums. */
 static tarn_status clear_replaced(const tarn__stage *s, tarn_error *err)
 {
-    TARN_TRY(remove_one(tarn__sums_path(s->index_path), err));
     TARN_TRY(remove_one(strdup(s->index_path), err));
-    if (s->going.count && !s->no_sync) TARN_TRY(tarn__sync_folder(s->index_path, err));
+    if (!s->no_sync) TARN_TRY(tarn__sync_folder(s->index_path, err));
+    TARN_TRY(remove_one(tarn__sums_path(s->index_path), err));
     for (size_t i = 0; i < s->going.count; i++) {
         const char *name = tarn__names_get(&s->going, i).data;
         if (!is_named(s, name)) TARN_TRY(remove_one(tarn__stage_path(s, name), err));

@@ -34,6 +34,9 @@ TARN_CHECKED tarn_status tarn__stage_open(tarn__stage *stage, const char *folder
                                           tarn_error *err);
 void tarn__stage_close(tarn__stage *stage);
 
+/* Whether a writer of the fold is alive. False if unknown. */
+bool tarn__stage_is_locked(const char *folder, const char *fold);
+
 /* "folder/name", and "folder/.name.part". The caller frees them. */
 char *tarn__stage_path(const tarn__stage *stage, const char *name);
 char *tarn__stage_part(const tarn__stage *stage, const char *name);

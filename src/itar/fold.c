@@ -1,7 +1,6 @@
 /* Opens a fold and reads from it. group.c determines which rows form a sample. */
 #include "itar/fold.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -13,14 +12,12 @@
 
 /* --- Opening ----------------------------------------------------------------------- */
 
-static tarn_status stat_sizes(const char *const *paths, size_t count, uint64_t *sizes,
-                              tarn_error *err)
+static tarn_status identify_all(const char *const *paths, size_t count,
+                                tarn__file_id *ids, uint64_t *sizes, tarn_error *err)
 {
-    struct stat st;
     for (size_t i = 0; i < count; i++) {
-        if (stat(paths[i], &st) != 0)
-            return tarn__fail_errno(err, paths[i], errno, "cannot stat");
-        sizes[i] = (uint64_t)st.st_size;
+        TARN_TRY(tarn__file_identify(paths[i], &ids[i], err));
+        sizes[i] = ids[i].size;
     }
     return TARN_OK;
 }
@@ -121,14 +118,18 @@ static tarn_status get_index(tarn__fold *f, const char *index_path,
                             sizeof f->report, err);
 }
 
+/* Shards are identified before the index is read or built. So a shard that is replaced
+ * from then on is noticed when it is opened. */
 static tarn_status attach(tarn__fold *f, const char *index_path, const char *const *paths,
                           size_t count, tarn_error *err)
 {
     uint64_t *sizes = calloc(count + 1, sizeof *sizes);
+    tarn__file_id *ids = calloc(count + 1, sizeof *ids);
     bool *has_row = calloc(count + 1, sizeof *has_row);
-    tarn_status status = sizes && has_row ? get_index(f, index_path, paths, count, err)
-                                          : tarn__fail_memory(err);
-    if (status == TARN_OK) status = stat_sizes(paths, count, sizes, err);
+    tarn_status status = sizes && ids && has_row
+                             ? identify_all(paths, count, ids, sizes, err)
+                             : tarn__fail_memory(err);
+    if (status == TARN_OK) status = get_index(f, index_path, paths, count, err);
     if (status == TARN_OK)
         status = f->index->sums ? check_stamps(f, paths, sizes, count, err)
                                 : check_ranges(f, paths, sizes, count, has_row, err);
@@ -140,7 +141,9 @@ static tarn_status attach(tarn__fold *f, const char *index_path, const char *con
     if (status == TARN_OK)
         status = tarn__filecache_new(paths, sizes, count,
                                      (tarn__filecache_io)f->options.io, &f->files, err);
+    if (status == TARN_OK) status = tarn__filecache_expect(f->files, ids, err);
     free(sizes);
+    free(ids);
     free(has_row);
     f->place = (tarn__place){f->files, f->index, tarn__key_hash};
     return status;
@@ -163,22 +166,16 @@ static tarn_status fail_folds(const tarn_folds *found, const char *path, tarn_er
                          path, found->folds[0].name);
 }
 
-/* Distinguishes a file from another one of the same name. */
-typedef struct identity {
-    ino_t number;
-    struct timespec changed;
-} identity;
-
-static identity identify_file(const char *path)
+/* All zeros if there is no such file. */
+static tarn__file_id identify_file(const char *path)
 {
-    struct stat st;
-    return stat(path, &st) == 0 ? (identity){st.st_ino, st.st_mtim} : (identity){0};
+    tarn__file_id id;
+    return tarn__file_identify(path, &id, NULL) == TARN_OK ? id : (tarn__file_id){0};
 }
 
-static bool is_same(identity a, identity b)
+static bool is_same(tarn__file_id a, tarn__file_id b)
 {
-    return a.number == b.number && a.changed.tv_sec == b.changed.tv_sec &&
-           a.changed.tv_nsec == b.changed.tv_nsec;
+    return a.inode == b.inode && a.mtime_ns == b.mtime_ns;
 }
 
 static tarn_status attach_fold(tarn__fold *f, const tarn_folds *found, const char *path,
@@ -188,7 +185,7 @@ static tarn_status attach_fold(tarn__fold *f, const tarn_folds *found, const cha
     if (found->count > 1) return fail_folds(found, path, err);
     f->name = strdup(one->name);
     if (!f->name) return tarn__fail_memory(err);
-    identity before = identify_file(one->index_path);
+    tarn__file_id before = identify_file(one->index_path);
     TARN_TRY(attach(f, one->index_path, one->shards, one->n_shards, err));
     if (is_same(before, identify_file(one->index_path))) return TARN_OK;
     return tarn__fail_at(err, TARN_ERR_STALE, one->index_path, TARN_NO_OFFSET,
@@ -225,7 +222,7 @@ static tarn_status open_folder(tarn__fold *f, const char *path, tarn_error *err)
     TARN_TRY(tarn__path_split(path, &folder, &only, err));
     tarn_status status = TARN_OK;
     for (int i = 0; i < TRIES; i++) {
-        identity before = identify_file(folder);
+        tarn__file_id before = identify_file(folder);
         status = open_once(f, path, err);
         if (status == TARN_OK || is_same(before, identify_file(folder))) break;
     }

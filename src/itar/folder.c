@@ -12,7 +12,7 @@
 
 #include "base/buf.h"
 #include "base/error.h"
-#include "itar/journal.h"
+#include "itar/commit.h"
 
 static const char tar_ending[] = ".tar", index_ending[] = ".taridx";
 static const char nameless[] = "data"; /* fold of shards whose name is only a number */
@@ -37,7 +37,7 @@ typedef struct listing {
     size_t count, capacity;
     char **compressed; /* the folds of compressed archives */
     size_t n_compressed, compressed_capacity;
-    bool unfinished; /* there is a journal */
+    char *unfinished; /* a fold, among those that were asked for, with a journal */
     tarn_listed_fold *listed;
 } listing;
 
@@ -262,11 +262,18 @@ static tarn_status note_compressed(listing *f, const char *name, const char *onl
     return TARN_OK;
 }
 
-static bool is_journal(const char *name)
+/* Remembers the fold of a journal. */
+static tarn_status note_journal(listing *f, const char *name, const char *only,
+                                tarn_error *err)
 {
     size_t len = strlen(name), ending = sizeof TARN__JOURNAL_ENDING - 1;
-    return name[0] == '.' && len > ending + 1 &&
-           strcmp(name + len - ending, TARN__JOURNAL_ENDING) == 0;
+    if (f->unfinished || name[0] != '.' || len <= ending + 1 ||
+        strcmp(name + len - ending, TARN__JOURNAL_ENDING) != 0)
+        return TARN_OK;
+    len -= ending + 1;
+    if (only && (strlen(only) != len || memcmp(only, name + 1, len) != 0)) return TARN_OK;
+    f->unfinished = strndup(name + 1, len);
+    return f->unfinished ? TARN_OK : tarn__fail_memory(err);
 }
 
 /* Hides the shards that a writer was about to add to a fold. The listing may have started
@@ -293,7 +300,9 @@ static tarn_status hide_unpublished(listing *f, fold *one, tarn_error *err)
         else
             free(one->shards[i].path);
     }
-    f->unfinished |= kept < one->count;
+    if (status == TARN_OK && kept < one->count && !f->unfinished &&
+        !(f->unfinished = strdup(one->name)))
+        status = tarn__fail_memory(err);
     one->count = kept;
     tarn__names_reset(&coming);
     tarn__names_reset(&going);
@@ -327,8 +336,8 @@ static tarn_status list(listing *f, const char *only, tarn_error *err)
     tarn_status status = TARN_OK;
     struct dirent *entry;
     while (status == TARN_OK && (errno = 0, entry = readdir(dir))) {
-        f->unfinished |= is_journal(entry->d_name);
-        status = note_compressed(f, entry->d_name, only, err);
+        status = note_journal(f, entry->d_name, only, err);
+        if (status == TARN_OK) status = note_compressed(f, entry->d_name, only, err);
         if (status == TARN_OK) status = add_shard(f, entry->d_name, only, err);
     }
     if (status == TARN_OK && errno)
@@ -340,10 +349,12 @@ static tarn_status list(listing *f, const char *only, tarn_error *err)
 static tarn_status fail_empty(const listing *f, const char *only, tarn_error *err)
 {
     if (f->unfinished)
-        return tarn__fail_at(
-            err, TARN_ERR_NO_FOLD, f->path, TARN_NO_OFFSET,
-            "writing%s%s was interrupted during the final renames; resume it",
-            only ? " fold " : " a fold", only ? only : "");
+        return tarn__fail_at(err, TARN_ERR_NO_FOLD, f->path, TARN_NO_OFFSET,
+                             tarn__stage_is_locked(f->path, f->unfinished)
+                                 ? "fold %s is being published or replaced; try again"
+                                 : "writing fold %s was interrupted during the final "
+                                   "renames; resume it",
+                             f->unfinished);
     if (f->n_compressed)
         return tarn__fail_at(
             err, TARN_ERR_UNSUPPORTED, f->path, TARN_NO_OFFSET,
@@ -367,6 +378,7 @@ static void free_folder(listing *f)
     free(f->compressed);
     free(f->folds);
     free(f->listed);
+    free(f->unfinished);
     free(f->path);
     free(f);
 }

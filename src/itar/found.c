@@ -38,13 +38,6 @@ static tarn_status scan_from(tarn_fold_writer *w, size_t from, bool sums, tarn_e
     return status;
 }
 
-/* Whether an interrupted writer wrote the index, but not its sums. */
-static bool lacks_sums(const tarn_fold_writer *w)
-{
-    return w->options.resume && w->stage.journal == TARN__JOURNAL_PAST &&
-           !w->base->index->sums;
-}
-
 /* Reuses the checksums of the fold for the scans of its shards. */
 static tarn_status take_checksums(tarn_fold_writer *w, tarn_error *err)
 {
@@ -132,10 +125,9 @@ static tarn_status take_base(tarn_fold_writer *w, const tarn_listed_fold *old,
         TARN_TRY(tarn__writer_add_shard(w, strdup(tarn__base_name(paths[i])),
                                         strdup(paths[i]), err));
     w->n_base = count;
-    w->completes = lacks_sums(w);
-    TARN_TRY(scan_from(w, 0, w->completes, err));
+    TARN_TRY(scan_from(w, 0, false, err));
     w->scanning.sums = true;
-    if (!w->completes) TARN_TRY(take_checksums(w, err));
+    TARN_TRY(take_checksums(w, err));
     return number_from(w, w->names[count - 1], err);
 }
 
@@ -235,7 +227,7 @@ static tarn_status plan_replacement(tarn_fold_writer *w, const tarn_listed_fold 
 static bool is_void(const tarn_fold_writer *w, const tarn__names *left)
 {
     const tarn__stage *s = &w->stage;
-    if (s->journal == TARN__JOURNAL_PAST) return !w->completes;
+    if (s->journal == TARN__JOURNAL_PAST) return true;
     return s->journal == TARN__JOURNAL_LIVE && !left->count && !s->going.count;
 }
 

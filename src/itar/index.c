@@ -185,38 +185,61 @@ static tarn_status parse(tarn_index *index, tarn_error *err)
     return TARN_OK;
 }
 
-/* Loads the .tarsum, which must belong to exactly this index. */
-static tarn_status load_sums(tarn_index *index, tarn_error *err)
+/* Loads a .tarsum, which must belong to exactly this index. */
+static tarn_status load_sums_at(tarn_index *index, char *path, tarn_error *err)
 {
-    tarn_error why;
-    char *path = tarn__sums_path(index->path);
     if (!path) return tarn__fail_memory(err);
-    tarn_status status = tarn__sums_load(path, &index->sums, &why);
-    if (status == TARN_ERR_NO_FILE) {
-        status = TARN_OK;
-    } else if (status != TARN_OK) {
-        if (err) *err = why;
-    } else if (index->sums->n_rows != index->n_rows ||
-               index->sums->index_size != index->contents.size ||
-               index->sums->index_head !=
-                   tarn__crc32c(0, index->contents.data, index->rows_at)) {
+    tarn__sums *sums = NULL;
+    tarn_status status = tarn__sums_load(path, &sums, err);
+    if (status == TARN_OK &&
+        (sums->n_rows != index->n_rows || sums->index_size != index->contents.size ||
+         sums->index_head != tarn__crc32c(0, index->contents.data, index->rows_at)))
         status = tarn__fail_at(err, TARN_ERR_STALE, path, TARN_NO_OFFSET,
                                "built for another version of %s, or one of the two is "
                                "damaged; run tarn index again",
                                index->path);
-    }
-    if (status == TARN_OK && index->sums) {
-        uint32_t stride = index->sums->stride;
-        index->sums->data[TARN__PART_ROWS] = index->chunks[0].rows;
-        if (stride && (!index->contiguous ||
-                       stride != tarn__regular_stride(index->n_rows, index->n_stems)))
-            status = tarn__fail_at(err, TARN_ERR_FORMAT, path, 92,
-                                   "damaged: %u rows per sample, which does not match "
-                                   "its index; run tarn index again",
-                                   stride);
-    }
+    if (status == TARN_OK)
+        index->sums = sums;
+    else
+        tarn__sums_free(sums);
     free(path);
     return status;
+}
+
+static tarn_status check_stride(const tarn_index *index, tarn_error *err)
+{
+    uint32_t stride = index->sums->stride;
+    if (!stride || (index->contiguous &&
+                    stride == tarn__regular_stride(index->n_rows, index->n_stems)))
+        return TARN_OK;
+    return tarn__fail_at(err, TARN_ERR_FORMAT, index->sums->path, 92,
+                         "damaged: %u rows per sample, which does not match its index; "
+                         "run tarn index again",
+                         stride);
+}
+
+/* While an index is replaced, its sums may still have the name under which they wait: see
+ * tarn__publish_pair. */
+static tarn_status load_sums(tarn_index *index, tarn_error *err)
+{
+    tarn_error why;
+    tarn_status status = load_sums_at(index, tarn__sums_path(index->path), &why);
+    if (status == TARN_ERR_NO_FILE || status == TARN_ERR_STALE) {
+        tarn_error ignored;
+        tarn_status waiting =
+            load_sums_at(index, tarn__sums_waiting_path(index->path), &ignored);
+        if (waiting == TARN_OK || waiting == TARN_ERR_MEMORY) {
+            status = waiting;
+            why = ignored;
+        }
+    }
+    if (status == TARN_ERR_NO_FILE) return TARN_OK;
+    if (status != TARN_OK) {
+        if (err) *err = why;
+        return status;
+    }
+    index->sums->data[TARN__PART_ROWS] = index->chunks[0].rows;
+    return check_stride(index, err);
 }
 
 static tarn_status load_once(const char *path, tarn__load how, tarn_index **out,

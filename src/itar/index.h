@@ -78,7 +78,6 @@ struct tarn_index *tarn__index_new(void);
 /* An index and its sums on disk, before they get their names. */
 typedef struct tarn__saving {
     tarn__publish rows, sums;
-    char *sums_path;
 } tarn__saving;
 
 /* tarn_index_save in two steps: prepare does everything that takes space or time, publish
@@ -89,6 +88,10 @@ TARN_CHECKED tarn_status tarn__index_prepare(const struct tarn_index *index,
                                              tarn__saving *out, tarn_error *err);
 TARN_CHECKED tarn_status tarn__index_publish(tarn__saving *saving, tarn_error *err);
 void tarn__saving_reset(tarn__saving *saving);
+
+/* Ends what a killed writer of the index at path began: sums that wait and belong to the
+ * index get their name, others are removed. */
+TARN_CHECKED tarn_status tarn__index_settle(const char *path, tarn_error *err);
 
 typedef enum tarn__load {
     TARN__LOAD_CHECKED,  /* every row is checked */

@@ -137,10 +137,13 @@ static tarn_status rebuild_index(const tarn__repair *r, tarn_error *err)
     o.progress_context = r->options->progress_context;
     TARN_TRY(
         tarn_index_build(r->shards, r->n_shards, &o, r->index_path, NULL, NULL, 0, err));
-    report_repair(r, r->index_path, TARN_NO_OFFSET,
-                  r->checksums_lost
-                      ? "rebuilt, without the member checksums, which were damaged"
-                      : "rebuilt");
+    report_repair(
+        r, r->index_path, TARN_NO_OFFSET,
+        r->trusts_payloads
+            ? "rebuilt. The old checksums of payloads could not be used, so the "
+              "new ones are those of the payloads as they are now: compare the "
+              "shards with a copy if bytes may have changed before"
+            : "rebuilt");
     return TARN_OK;
 }
 

@@ -9,10 +9,10 @@ typedef struct tarn__repair {
     const char *const *shards;
     size_t n_shards;
     tarn_keys keys;
-    bool checksums;      /* the old sums had them */
-    bool checksums_lost; /* the old sums had them, but they are damaged */
-    bool keep_index;     /* payloads have changed or shards are missing: a new index would
-                            hide that */
+    bool checksums;       /* of payloads, in the old sums, or perhaps in damaged ones */
+    bool trusts_payloads; /* they could not be compared with the payloads */
+    bool keep_index; /* payloads have changed or shards are missing: a new index would
+                        hide that */
     const tarn_verify_options *options;
     uint64_t *repairs; /* incremented */
 } tarn__repair;

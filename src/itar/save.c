@@ -1,8 +1,10 @@
-/* Writes an index and its sums. The old .tarsum is removed first and the new one is
- * renamed last, so that a .tarsum never exists next to an index that it does not belong
- * to. */
+/* Writes an index and its sums. At every moment there is an index with its sums, which
+ * may still have the name under which new sums wait: see tarn__publish_pair. */
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/bytes.h"
 #include "base/crc.h"
@@ -137,7 +139,7 @@ static tarn_status write_both(const tarn_index *index, const char *path,
         status = tarn__publish_write(rows, head.data, head.size, err);
         if (status == TARN_OK) status = write_rows(index, rows, err);
     }
-    if (status == TARN_OK && index->sums) {
+    if (status == TARN_OK) {
         status = write_sums(index, &head, sums, err);
         tarn__publish_hurry(sums);
     }
@@ -149,9 +151,11 @@ static tarn_status write_both(const tarn_index *index, const char *path,
 static tarn_status write_index(const tarn_index *index, const char *path,
                                tarn__saving *saving, tarn_error *err)
 {
-    saving->sums_path = tarn__sums_path(path);
-    if (!saving->sums_path) return tarn__fail_memory(err);
-    if (index->sums) TARN_TRY(tarn__publish_begin(&saving->sums, saving->sums_path, err));
+    char *sums_path = tarn__sums_path(path);
+    if (!sums_path) return tarn__fail_memory(err);
+    tarn_status status = tarn__publish_begin(&saving->sums, sums_path, err);
+    free(sums_path);
+    TARN_TRY(status);
     saving->sums.no_sync = saving->rows.no_sync;
     return write_both(index, path, &saving->rows, &saving->sums, err);
 }
@@ -160,8 +164,6 @@ void tarn__saving_reset(tarn__saving *saving)
 {
     tarn__publish_abandon(&saving->rows);
     tarn__publish_abandon(&saving->sums);
-    free(saving->sums_path);
-    saving->sums_path = NULL;
 }
 
 tarn_status tarn__index_prepare(const tarn_index *index, const char *path, bool no_sync,
@@ -175,15 +177,64 @@ tarn_status tarn__index_prepare(const tarn_index *index, const char *path, bool 
     out->rows.no_sync = no_sync;
     tarn_status status = write_index(index, path, out, err);
     if (status == TARN_OK) status = tarn__publish_sync(&out->rows, err);
-    if (status == TARN_OK && index->sums) status = tarn__publish_sync(&out->sums, err);
+    if (status == TARN_OK) status = tarn__publish_sync(&out->sums, err);
     if (status != TARN_OK) tarn__saving_reset(out);
+    return status;
+}
+
+/* Whether the sums of the index are those that wait; unknown if it cannot be loaded. */
+static tarn_status waits(const char *path, const char *waiting, bool *out_known,
+                         bool *out_waits, tarn_error *err)
+{
+    tarn_index *index = NULL;
+    tarn_error why;
+    tarn_status status = tarn__index_load(path, TARN__LOAD_TRUSTING, &index, &why);
+    *out_known = status == TARN_OK || status == TARN_ERR_NO_FILE;
+    *out_waits =
+        status == TARN_OK && index->sums && strcmp(index->sums->path, waiting) == 0;
+    tarn_index_free(index);
+    if (status != TARN_ERR_MEMORY && status != TARN_ERR_IO) return TARN_OK;
+    if (err) *err = why;
+    return status;
+}
+
+/* The caller holds the lock of the folder. */
+static tarn_status settle(const char *path, const char *sums, const char *waiting,
+                          tarn_error *err)
+{
+    bool known, needed;
+    if (access(waiting, F_OK) != 0) return TARN_OK;
+    TARN_TRY(waits(path, waiting, &known, &needed, err));
+    if (needed && rename(waiting, sums) != 0)
+        return tarn__fail_errno(err, sums, errno, "cannot rename %s", waiting);
+    if (known && !needed && unlink(waiting) != 0)
+        return tarn__fail_errno(err, waiting, errno, "cannot remove");
+    return needed ? tarn__sync_folder(sums, err) : TARN_OK;
+}
+
+tarn_status tarn__index_settle(const char *path, tarn_error *err)
+{
+    char *sums = tarn__sums_path(path), *waiting = tarn__sums_waiting_path(path);
+    tarn_status status = sums && waiting ? TARN_OK : tarn__fail_memory(err);
+    int lock = tarn__lock_folder(path);
+    if (status == TARN_OK) status = settle(path, sums, waiting, err);
+    if (lock >= 0) close(lock);
+    free(sums);
+    free(waiting);
     return status;
 }
 
 tarn_status tarn__index_publish(tarn__saving *saving, tarn_error *err)
 {
-    tarn__publish *sums = saving->sums.final ? &saving->sums : NULL;
-    tarn_status status = tarn__publish_pair(&saving->rows, sums, saving->sums_path, err);
+    const char *path = saving->rows.final;
+    char *waiting = tarn__sums_waiting_path(path);
+    tarn_status status = waiting ? TARN_OK : tarn__fail_memory(err);
+    int lock = tarn__lock_folder(path);
+    if (status == TARN_OK) status = settle(path, saving->sums.final, waiting, err);
+    if (status == TARN_OK)
+        status = tarn__publish_pair(&saving->rows, &saving->sums, waiting, err);
+    if (lock >= 0) close(lock);
+    free(waiting);
     tarn__saving_reset(saving);
     return status;
 }

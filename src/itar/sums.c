@@ -1,6 +1,7 @@
 /* Reads and writes .tarsum files. */
 #include "itar/sums.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +9,7 @@
 #include "base/checked.h"
 #include "base/crc.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "io/file.h"
 #include "io/publish.h"
 #include "itar/regular.h"
@@ -64,6 +66,17 @@ char *tarn__sums_path(const char *index_path)
         len -= sizeof from - 1;
     memcpy(path + len, to, sizeof to);
     return path;
+}
+
+char *tarn__sums_waiting_path(const char *index_path)
+{
+    char *path = tarn__sums_path(index_path), *waiting;
+    if (!path) return NULL;
+    const char *name = tarn__base_name(path);
+    int folder = (int)(name - path);
+    if (asprintf(&waiting, "%.*s.%s.next", folder, path, name) < 0) waiting = NULL;
+    free(path);
+    return waiting;
 }
 
 tarn_status tarn__pager_end(tarn__pager *p, tarn_error *err)

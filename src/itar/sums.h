@@ -61,6 +61,10 @@ void tarn__sums_free(tarn__sums *sums);
 /* "<fold>.tarsum" for "<fold>.taridx". The caller frees it. */
 char *tarn__sums_path(const char *index_path);
 
+/* ".<fold>.tarsum.next": the name of new sums until their index is in place. The caller
+ * frees it. */
+char *tarn__sums_waiting_path(const char *index_path);
+
 /* Loads a .tarsum and checks everything except the pages. TARN_ERR_NO_FILE if there is
  * none. */
 TARN_CHECKED tarn_status tarn__sums_load(const char *path, tarn__sums **out,

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <tarn/folds.h>
 #include <tarn/samples.h>
@@ -36,8 +37,11 @@ typedef struct verifier {
     tarn__sums *sums;   /* from the stored index, or loaded separately */
     tarn__sums *own_sums;
     tarn_index *fresh;
-    bool has_index, checksums_damaged;
-    bool shards_missing; /* that the index has */
+    bool has_index;
+    bool index_removed;     /* its sums still exist */
+    bool checksums_damaged; /* or, if no sums can be read, perhaps damaged */
+    bool compared;          /* payloads with their checksums */
+    bool shards_missing;    /* that the index has */
     size_t n_stored;
     uint32_t *shard_map; /* from stored shard numbers to current ones, or NO_SHARD */
     bool *shard_known;   /* shards that the index has, by current number */
@@ -62,15 +66,28 @@ static void report_problem(void *context, const tarn_error *what)
 /* --- The index on disk ------------------------------------------------------------- */
 
 /* If one of index and sums is damaged, the other is still useful. */
-static void load_apart(verifier *v)
+static tarn_status load_apart(verifier *v, const char *sums_path, tarn_error *err)
 {
-    char *path = tarn__sums_path(v->index_path);
-    if (path && tarn__sums_load(path, &v->own_sums, NULL) == TARN_OK)
+    tarn_error ignored;
+    tarn_status status = tarn__sums_load(sums_path, &v->own_sums, &ignored);
+    if (status == TARN_ERR_MEMORY) return tarn__fail_memory(err);
+    v->checksums_damaged = status != TARN_OK && status != TARN_ERR_NO_FILE;
+    if (status == TARN_OK)
         v->sums = v->own_sums;
-    else if (tarn__index_load(v->index_path, TARN__LOAD_ALONE, &v->stored, NULL) !=
+    else if (tarn__index_load(v->index_path, TARN__LOAD_ALONE, &v->stored, &ignored) !=
              TARN_OK)
         v->stored = NULL;
-    free(path);
+    return TARN_OK;
+}
+
+/* Sums get their name after their index, so sums alone mean that it was removed. */
+static void report_removed_index(verifier *v, const char *sums_path)
+{
+    if (access(sums_path, F_OK) != 0) return;
+    v->index_removed = true;
+    REPORT(v, TARN_ERR_STALE, sums_path, TARN_NO_OFFSET,
+           "the index that these checksums belong to does not exist; tarn verify "
+           "--repair makes it again");
 }
 
 static tarn_status load_stored(verifier *v, tarn_error *err)
@@ -83,13 +100,17 @@ static tarn_status load_stored(verifier *v, tarn_error *err)
         if (err) *err = why;
         return status;
     }
-    if (status == TARN_OK) {
+    char *sums_path = tarn__sums_path(v->index_path);
+    if (!sums_path) return tarn__fail_memory(err);
+    if (status == TARN_OK)
         v->sums = v->stored->sums;
-    } else if (v->has_index) {
+    else if (v->has_index)
         report_problem(v, &why);
-        load_apart(v);
-    }
-    if (!v->sums) return TARN_OK;
+    else
+        report_removed_index(v, sums_path);
+    status = status == TARN_OK ? TARN_OK : load_apart(v, sums_path, err);
+    free(sums_path);
+    if (status != TARN_OK || !v->sums) return status;
     if (tarn__sums_check_all(v->sums, TARN__PART_ORDER, &why) != TARN_OK)
         report_problem(v, &why);
     if (tarn__sums_check_all(v->sums, TARN__PART_CHECKSUMS, &why) != TARN_OK) {
@@ -386,14 +407,16 @@ static tarn_status check_fold(verifier *v, tarn_error *err)
     tarn_keys keys;
     TARN_TRY(settle_rule(v, &keys, err));
     TARN_TRY(scan_fresh(v, keys, err));
+    v->compared = has_checksums(v);
     if (v->stored) {
         TARN_TRY(map_shards(v, err));
         if (v->stored->sums) compare_stamps(v);
         compare_rows(v);
         compare_order(v);
         compare_counts(v);
-    } else if (has_checksums(v) && v->sums->n_rows == v->fresh->n_rows) {
-        compare_payloads(v);
+    } else if (v->compared) {
+        v->compared = v->sums->n_rows == v->fresh->n_rows;
+        if (v->compared) compare_payloads(v);
     }
     return TARN_OK;
 }
@@ -426,12 +449,14 @@ static tarn_status repair_fold(verifier *v, uint64_t problems, tarn_error *err)
     tarn_verify_report again = {0};
     tarn_verify_options quiet = *v->options;
     quiet.problem = NULL;
-    tarn__repair r = {.index_path = v->has_index ? v->index_path : NULL,
+    bool checksums = has_checksums(v) || v->checksums_damaged;
+    tarn__repair r = {.index_path =
+                          v->has_index || v->index_removed ? v->index_path : NULL,
                       .shards = v->shards,
                       .n_shards = v->n_shards,
                       .keys = v->fresh->sums->keys,
-                      .checksums = has_checksums(v),
-                      .checksums_lost = v->checksums_damaged,
+                      .checksums = checksums,
+                      .trusts_payloads = checksums && !v->compared,
                       .keep_index = v->payload_problems || v->shards_missing,
                       .options = v->options,
                       .repairs = &v->report->repairs};
@@ -441,7 +466,9 @@ static tarn_status repair_fold(verifier *v, uint64_t problems, tarn_error *err)
     second.options = &quiet;
     second.report = &again;
     second.rows_reported = second.payload_problems = 0;
+    second.index_removed = second.checksums_damaged = false;
     tarn_status status = check_fold(&second, err);
+    v->report->indexed += second.has_index && !v->has_index;
     drop_fold(&second);
     v->report->remaining += again.problems < problems ? again.problems : problems;
     return status;
@@ -458,6 +485,7 @@ static tarn_status verify_fold(const tarn_verify_options *options,
                   .shards = shards,
                   .n_shards = n_shards};
     uint64_t before = report->problems;
+    if (options->repair && index_path) TARN_TRY(tarn__index_settle(index_path, err));
     tarn_status status = check_fold(&v, err);
     if (status == TARN_OK) count_fold(&v);
     uint64_t problems = report->problems - before;

@@ -272,14 +272,28 @@ static bool is_plain(const char *name)
     return true;
 }
 
-/* Copies the names to w->lower, in lower case and without their leading dot. Pointers are
- * set at the end, because the buffer moves. */
+/* The name without its leading dot. What would remain of two dots would come back as
+ * another name. */
+static tarn_status drop_dot(const tarn_fold_writer *w, const char **name, tarn_error *err)
+{
+    char shown[120];
+    if (w->options.exact_fields || **name != '.') return TARN_OK;
+    if (*++*name != '.') return TARN_OK;
+    return tarn__fail(err, TARN_ERR_USAGE,
+                      "the name of field %s begins with two dots, and would be read with "
+                      "one; rename the field",
+                      tarn_printable(shown, sizeof shown, *name - 1, strlen(*name) + 1));
+}
+
+/* Copies the names to w->lower, as they are written. Pointers are set at the end, because
+ * the buffer moves. */
 static tarn_status lower_names(tarn_fold_writer *w, const tarn_field *given, size_t count,
                                tarn_error *err)
 {
     w->lower.size = 0;
     for (size_t i = 0; i < count; i++) {
-        const char *name = given[i].name + (given[i].name[0] == '.');
+        const char *name = given[i].name;
+        TARN_TRY(drop_dot(w, &name, err));
         if (!tarn__utf8_is_valid(name, strlen(name)))
             return tarn__fail(err, TARN_ERR_USAGE, "the name of a field is not UTF-8");
         TARN_TRY(tarn__utf8_lower(&w->lower, name, strlen(name), err));
@@ -529,7 +543,7 @@ tarn_status tarn_fold_writer_finish(tarn_fold_writer *w, tarn_written *out, size
     /* A fold consists of its shards: one without samples has an empty shard. */
     if (status == TARN_OK && !w->open && w->n_shards == 0) status = begin_shard(w, err);
     if (status == TARN_OK && w->open) status = end_shard(w, err);
-    if (status == TARN_OK && (w->n_shards > w->n_base || w->completes)) {
+    if (status == TARN_OK && w->n_shards > w->n_base) {
         status = make_index(w, &index, err);
         if (status == TARN_OK) status = commit(w, index, err);
     }

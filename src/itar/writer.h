@@ -28,7 +28,6 @@ struct tarn_fold_writer {
     size_t n_shards, name_capacity, path_capacity, scan_capacity;
     size_t n_base;     /* shards of the existing fold, which come first */
     tarn__fold *base;  /* NULL for a new fold */
-    bool completes;    /* rewrite the index, even if no samples are added */
     tarn__keyset keys; /* of all samples except those of base */
     uint64_t key_hash; /* of the current sample */
     bool is_repeated;  /* whether its key was used before */

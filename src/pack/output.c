@@ -134,6 +134,7 @@ tarn_status tarn__pack_output_init(tarn__pack_output *o, const char *target,
                              .target = target,
                              .seen = {.numbered = true}};
     tarn__buf_init(&o->flat, TARN_MAX_NAME);
+    o->writer.exact_fields = true; /* the names of sources were already split */
     if (options->threads) o->writer.threads = options->threads;
     TARN_TRY(take_splits(o, err));
     if (!target) return TARN_OK;

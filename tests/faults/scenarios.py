@@ -23,6 +23,8 @@ ENV = dict(os.environ, SOURCE_DATE_EPOCH="0")
 ABSENT = re.compile("no shard|resume it|No such file|tarn index|no index|no .tar files found")
 # And for an array file, beside its journal.
 UNFINISHED = re.compile("was interrupted: verify with repair fixes the file")
+# Of a fold: what a writer protected stays protected.
+CHECKED = re.compile(r"(\d+) payloads? checked")
 # A lock that no process holds does not matter; the shards of a killed writer remain for resuming.
 WAITING = re.compile(r"\.tarn-lock$")
 
@@ -51,7 +53,8 @@ def shimmed(command, home, **settings):
 
 
 def view(home, target, absent=ABSENT, whole=False):
-    """What a reader sees of a target; None if the reader reports that it does not exist."""
+    """What a reader sees of a target, and how many of its payloads have checksums; None if the
+    reader reports that it does not exist."""
     path = f"{home}/{target}"
     if target.endswith((".gnz", ".iac", ".tar", ".npz")) and not os.path.exists(path):
         return None
@@ -61,11 +64,12 @@ def view(home, target, absent=ABSENT, whole=False):
     if done.returncode:
         assert absent.search(done.stderr), f"a reader of {target} gets: {done.stderr}"
         return None
-    verified = tarn("verify", "-q", path)
+    verified = tarn("verify", path)
     # Beside a journal that verify --repair must finish, a file may look unfinished.
     waits = not whole and "was interrupted" in verified.stdout
     assert verified.returncode == 0 or waits, f"verify {target}: {verified.stdout}{verified.stderr}"
-    return done.stdout
+    checked = CHECKED.findall(verified.stdout)
+    return done.stdout + "".join(f"{count} payloads checked\n" for count in checked)
 
 
 def check_archives(home):
@@ -252,6 +256,13 @@ def half_indexed(home):
     shard(home / "t/f_1.tar", 5)
 
 
+def without_sums(home):
+    """A fold with an index, but without checksums of payloads."""
+    (home / "t").mkdir()
+    shard(home / "t/f_0.tar", 0)
+    sure("index", "-q", home / "t")
+
+
 def torn(home):
     """A fold with an index and a truncated shard."""
     (home / "t").mkdir()
@@ -312,6 +323,7 @@ SCENARIOS = [
              ["a.files"], loses=True, drop=("--overwrite",)),
     Scenario("index", ["index", "-q", "--sums", "-j1", "HOME/t"], ["t"], half_indexed,
              loses=True),
+    Scenario("add checksums", ["index", "-q", "--sums", "-j1", "HOME/t"], ["t"], without_sums),
     Scenario("repair a fold", ["verify", "--repair", *Q, "HOME/t"], ["t:f", "t:torn"], torn,
              loses=True, absent=re.compile("the file ends|no index|tarn index")),
     Scenario("repair an array file", ["verify", "--repair", "-q", "HOME/t.gnz"], ["t.gnz"],

@@ -27,6 +27,8 @@ KILLED_EVERYWHERE = "pack after a fold"  # in the short form too
 # Scenarios in which an error was found once: every call, in the short form too.
 FOUND = {("convert to a new fold", "stat"), ("repair an array file", "access"),
          ("repair a fold", "fstat"), ("pack new arrays", "fstat"), ("append rows", "fstat")}
+# Every failed sync in one scenario of each format, in the short form too.
+SYNCED = {"pack after a fold", "pack new arrays", "pack a new pack"}
 JOBS = 2
 CHANGES = {"create", "write", "pwrite", "fsync", "rename", "link", "unlink", "ftruncate",
            "fallocate", "mkdir", "copy_file_range"}
@@ -63,7 +65,8 @@ def sample(trials, size, seed):
     trials = list(trials)
     if FULL or len(trials) <= size:
         return trials
-    found = [trial for trial in trials if (seed, trial[1]) in FOUND and trial[3] != "kill"]
+    found = [trial for trial in trials if (seed, trial[1]) in FOUND and trial[3] != "kill" or
+             seed in SYNCED and trial[1:3] == ("fsync", "EIO")]
     return found + sample_others([t for t in trials if t not in found], size, seed)
 
 
@@ -100,6 +103,7 @@ def attempt(scenario, home, trial):
     seen = scenario.check_between(home)
     if done.returncode == 0:
         assert seen == scenario.new, f"said to be done, but a reader sees {seen}"
+        assert call != "fsync" or how in ("kill", "after"), "a failed sync is not reported"
     assert scenario.kept(home) == before, "the sources have changed"
     if done.returncode:
         scenario.complete(home)

@@ -7,6 +7,7 @@ import os
 import pathlib
 import pickle
 import signal
+import stat
 import struct
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from hypothesis.extra import numpy as hnp
 
 import tarn
 import tarn.gnz
+import tarn.iac
 from tarn.gnz import GnzReader, GnzWriter
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "interop"))
@@ -597,3 +599,67 @@ def test_importing_does_not_import_pyarrow():
     code = "import sys, tarn.gnz, tarn.iac; print('pyarrow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True,
                           text=True).stdout == "False\n"
+
+
+# --- Space for more rows, text that is none, devices ------------------------------------------
+
+
+def test_items_of_a_reserved_array_are_those_of_its_shape(tmp_path):
+    with tarn.gnz.create(tmp_path / "r.gnz") as out:
+        x = out.reserve("x", (3, 2), "i4", rows=100)
+        y = out.reserve("y", (3,), "i4")
+        assert x.shape == (3, 2)
+        x[:] = 1
+        x[..., 1] = 2
+        x[-1] = 3
+        x.append([[4, 4]])
+        for where in (slice(3, 5), slice(0, 4), slice(7, None), (slice(3, 4), 0)):
+            with pytest.raises(IndexError, match="goes past the 3 rows of 'x'; write rows.*append"):
+                x[where] = 5
+        with pytest.raises(IndexError):
+            x[3] = 5
+        y[0:9] = 6
+    with tarn.gnz.open(tmp_path / "r.gnz") as file:
+        assert file["x"].tolist() == [[1, 2], [1, 2], [3, 3], [4, 4]]
+        assert file["y"].tolist() == [6, 6, 6]
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_characters_that_do_not_exist_are_an_error(tmp_path, order):
+    path = tmp_path / "u.gnz"
+    tarn.gnz.save(path, u=np.array([["ab", "c"], ["", "\U0010ffff"]], f"{order}U2"), x=np.arange(2))
+    with tarn.gnz.open(path) as file:
+        assert file["u"].tolist() == [["ab", "c"], ["", "\U0010ffff"]]
+        at = file.info("u").offset + 4 * 4  # the first character of "" is the fifth
+    damaged = bytearray(path.read_bytes())
+    damaged[at:at + 4] = (0x110000).to_bytes(4, "little" if order == "<" else "big")
+    path.write_bytes(damaged)
+    with tarn.gnz.open(path) as file:
+        for read in (lambda: file["u"], lambda: file.get_array("u"), lambda: file.read("u"),
+                     lambda: file.rows):
+            with pytest.raises(tarn.FormatError, match="u.gnz: array 'u': 0x110000 is not a "
+                                                       r"Unicode character \(element 2\)"):
+                read()
+        assert file.read("u", 0, 1).tolist() == [["ab", "c"]]
+        assert file["x"].tolist() == [0, 1]
+
+
+def test_devices_and_pipes_are_not_replaced(tmp_path):
+    path = tmp_path / "pipe.gnz"
+    os.mkfifo(path)
+    paths = [path]
+    try:
+        os.mknod(tmp_path / "device.gnz", stat.S_IFCHR | 0o600, os.makedev(1, 3))
+        paths.append(tmp_path / "device.gnz")
+    except PermissionError:
+        pass  # only root may
+    for path in paths:
+        before = os.lstat(path)
+        with pytest.raises(tarn.UnsupportedError, match="can only be written to a file"):
+            tarn.gnz.save(path, x=np.arange(2))
+        with pytest.raises(tarn.UnsupportedError, match="can only be written to a file"):
+            tarn.iac.build_pack(path, {"codec": "none", "payload_type": "t"},
+                                {"slide_id": ["s"], "patient_id": ["p"]}, {"n": [1]}, [b"1"], overwrite=True)
+        after = os.lstat(path)
+        assert (after.st_ino, after.st_mode) == (before.st_ino, before.st_mode)
+    assert sorted(os.listdir(tmp_path)) == sorted(path.name for path in paths)

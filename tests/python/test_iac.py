@@ -158,6 +158,46 @@ def test_crcs_are_compared_when_asked(pack):
     assert (report.records, report.problems) == (100, 1) and "record 3" in report.texts[0]
 
 
+def short_view(data, padding=b""):
+    return len(data).to_bytes(4, "little") + (data + padding).ljust(12, b"\0")
+
+
+def long_view(data, offset, prefix=None):
+    return (len(data).to_bytes(4, "little") + (prefix or data[:4]) + bytes(4) +
+            offset.to_bytes(4, "little"))
+
+
+LONG, ACCENT = b"thirteen byte", "a text with \u00e9".encode()
+
+
+@pytest.mark.parametrize(("kind", "buffers", "good"), [
+    (pa.string(), [b"\0\0\0\0\2\0\0\0\4\0\0\0", "\u00e9\u00e9".encode()], True),
+    (pa.string(), [b"\0\0\0\0\1\0\0\0\4\0\0\0", "\u00e9\u00e9".encode()], False),
+    (pa.string(), [b"\0\0\0\0\2\0\0\0\4\0\0\0", b"ab\xff\xfe"], False),
+    (pa.binary(), [b"\0\0\0\0\2\0\0\0\4\0\0\0", b"ab\xff\xfe"], True),
+    (pa.string_view(), [short_view(b"abc") + long_view(LONG, 1), b"-" + LONG], True),
+    (pa.string_view(), [short_view(b"abc", b"x") + short_view(b"")], False),
+    (pa.string_view(), [short_view(b"ab\xff") + short_view(b"")], False),
+    (pa.string_view(), [short_view(b"") + long_view(LONG, 0, b"thix"), LONG], False),
+    (pa.string_view(), [short_view(b"") + long_view(ACCENT, 0), ACCENT + b"."], True),
+    (pa.string_view(), [short_view(b"") + long_view(ACCENT[:-1], 0), ACCENT], False),
+    (pa.string_view(), [short_view(b"") + long_view(ACCENT[-1:] + LONG, 13), ACCENT + LONG], False),
+    (pa.string_view(), [short_view(b"") + long_view(LONG, 1), b"\xff" + LONG], True),
+    (pa.string_view(), [short_view(b"") + long_view(b"\xff" + LONG, 0), b"\xff" + LONG], False),
+    (pa.binary_view(), [short_view(b"\xff") + long_view(LONG, 1), b"\xff" + LONG], True),
+])
+def test_verify_refuses_the_tables_that_arrow_refuses(folder, kind, buffers, good):
+    column = pa.Array.from_buffers(kind, 2, [None, *map(pa.py_buffer, buffers)])
+    table = pa.table({"x": column, "nested": pa.StructArray.from_arrays([column], ["x"])})
+    if good:
+        table.validate(full=True)
+    else:
+        with pytest.raises(pa.ArrowInvalid):
+            table.validate(full=True)
+    tarn.iac.build_pack("v.iac", {"codec": "none", "payload_type": "test"}, SLIDES, table, [b"1", b"2"])
+    assert tarn.iac.verify("v.iac").problems == (0 if good else 1)
+
+
 def test_without_a_map_the_bytes_are_the_same(pack):
     mapped, read = tarn.iac.open(pack), tarn.iac.open(pack, mapped=False)
     assert mapped.mmap_enabled and not read.mmap_enabled

@@ -781,3 +781,20 @@ def test_archives_arrays_and_packs_without_samples_have_length_0(tmp_path):
         pass                                       # no arrays: a file, but no samples
     with pytest.raises(tarn.KeyNotFoundError, match="no array has rows"):
         tarn.open(tmp_path / "none.gnz")
+
+
+def test_names_of_fields_are_written_as_they_are_or_refused(tmp_path):
+    with tarn.TarWriter(tmp_path / "odd.tar") as out:
+        out.write({"__key__": "a", "txt": b"1", ".txt": b"2", "..": b"3"})
+    tool("convert", "-q", tmp_path / "odd.tar", tmp_path / "fold")
+    tool("convert", "-q", tmp_path / "fold", tmp_path / "again.tar")
+    for name in ("odd.tar", "fold", "again.tar"):
+        ds = tarn.open(tmp_path / name, decode="bytes")
+        sample = {field: bytes(ds[0][field]) for field in ds.fields}
+        assert sample == {"txt": b"1", ".txt": b"2", "..": b"3"}
+    with tarn.DatasetWriter(tmp_path / "new") as out:
+        for name in ("..", "..txt"):
+            with pytest.raises(tarn.UsageError, match="begins with two dots"):
+                out.write({"__key__": "a", name: b"1"})
+        out.write({"__key__": "a", ".txt": b"1"})
+    assert tarn.open(tmp_path / "new").fields == ("txt",)

@@ -227,6 +227,25 @@ static void a_journal_without_its_shards_goes(void **state)
     check_empty_fold();
 }
 
+static void the_error_while_names_change_says_whether_the_writer_lives(void **state)
+{
+    (void)state;
+    tarn_folds found;
+    tarn_fold_writer_options o = quick();
+    make_fold("train", "x", 4);
+    assert_int_equal(remove(in("train.taridx")), 0);
+    assert_int_equal(remove(in("train.tarsum")), 0);
+    forge_journal("-\n+train_0000.tar\n-train_0001.tar\n");
+    FAILS(TARN_ERR_NO_FOLD, "interrupted during the final renames; resume it",
+          tarn_folds_list(dir, &found, &err));
+    o.resume = true;
+    tarn_fold_writer *w = open_fold("train", &o);
+    FAILS(TARN_ERR_NO_FOLD, "fold train is being published or replaced; try again",
+          tarn_folds_list(dir, &found, &err));
+    tarn_fold_writer_abandon(w, true, NULL);
+    FAILS(TARN_ERR_NO_FOLD, "resume it", tarn_folds_list(dir, &found, &err));
+}
+
 /* The journal says that a shard of the old fold was to be removed: half of that fold is
  * useless, so it is removed with the new one. */
 /* The old fold is gone by then, so only the new one is left. A writer that overwrites
@@ -344,6 +363,7 @@ int main(void)
         IN_OWN_FOLDER(a_journal_of_the_past_counts_no_more),
         IN_OWN_FOLDER(a_fold_without_samples_has_an_empty_shard),
         IN_OWN_FOLDER(a_journal_without_its_shards_goes),
+        IN_OWN_FOLDER(the_error_while_names_change_says_whether_the_writer_lives),
         IN_OWN_FOLDER(an_overwrite_that_is_given_up_halfway_leaves_no_half_fold),
         IN_OWN_FOLDER(links_are_not_followed),
         IN_OWN_FOLDER(a_finished_shard_that_was_cut_is_not_published),

@@ -346,6 +346,52 @@ static void damaged_indexes_are_refused_with_the_reason(void **state)
           load_changed(84 + 10, "\xff\xff\xff\xff\xff\xff\xff\xff", 8, 0));
 }
 
+/* Rows that are valid one by one, but not together: a member inside another one, such as
+ * an archive in the archive, would be read instead of its own. */
+static void rows_that_overlap_or_go_back_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        int row;
+        int64_t moved;
+    } forged[] = {{1, -512}, {1, -1024}, {2, -512}, {0, 512}};
+    tarball t = {0};
+    size_t size;
+    char *path = strdup(scratch_path("overlap.taridx"));
+    for (int i = 0; i < 3; i++) {
+        char name[] = "0.txt";
+        name[0] = (char)('0' + i);
+        tarball_file(&t, name, "one block of text");
+    }
+    tarball_end(&t);
+    const char *shard = scratch_path("overlap_0.tar");
+    save_tar(&t, shard);
+    tarball_reset(&t);
+    OK(tarn_index_build(&shard, 1, NULL, path, NULL, NULL, 0, &err));
+    unlink(scratch_path("overlap.tarsum"));
+    unsigned char *bytes = read_file(path, &size);
+    unsigned char *rows = bytes + size - 3 * TARN__ROW_SIZE;
+    for (size_t i = 0; i < sizeof forged / sizeof forged[0]; i++) {
+        tarn_row row, was;
+        tarn_index *index;
+        unsigned char *at = rows + forged[i].row * TARN__ROW_SIZE;
+        tarn__row_get(at, &was);
+        row = was;
+        row.offset += (uint64_t)forged[i].moved;
+        tarn__row_put(at, &row);
+        write_file(path, bytes, size);
+        FAILS(TARN_ERR_FORMAT, "starts before the end of the previous row",
+              tarn_index_load(path, &index, &err));
+        tarn__row_put(at, &was);
+    }
+    write_file(path, bytes, size);
+    tarn_index *index;
+    OK(tarn_index_load(path, &index, &err));
+    tarn_index_free(index);
+    free(bytes);
+    free(path);
+}
+
 static void whitespace_and_empty_names_survive(void **state)
 {
     (void)state;
@@ -440,6 +486,7 @@ int main(void)
         cmocka_unit_test(too_many_fields_is_a_clear_error),
         cmocka_unit_test(too_many_shards_is_a_clear_error),
         cmocka_unit_test(damaged_indexes_are_refused_with_the_reason),
+        cmocka_unit_test(rows_that_overlap_or_go_back_are_refused),
         cmocka_unit_test(whitespace_and_empty_names_survive),
         cmocka_unit_test(checksums_are_those_of_the_payloads),
         cmocka_unit_test(sorting_is_by_hash_then_row),

@@ -7,8 +7,11 @@
 #include <stdatomic.h>
 #include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -253,6 +256,62 @@ static void abandoned_file_leaves_nothing(void **state)
           tarn__publish_begin(&p, scratch_path("no/such/folder"), &err));
 }
 
+static void check_is_not_replaced(const char *path, const char *kind)
+{
+    struct stat before, after;
+    tarn__publish p;
+    assert_int_equal(lstat(path, &before), 0);
+    FAILS(TARN_ERR_UNSUPPORTED, kind, tarn__publish_begin(&p, path, &err));
+    assert_int_equal(lstat(path, &after), 0);
+    assert_int_equal(after.st_ino, before.st_ino);
+    assert_int_equal(after.st_mode, before.st_mode);
+}
+
+static void only_files_are_replaced(void **state)
+{
+    (void)state;
+    char *path = strdup(scratch_path("special"));
+    assert_int_equal(mkfifo(path, 0600), 0);
+    check_is_not_replaced(path, "is a pipe");
+    assert_int_equal(symlink(path, scratch_path("special_link")), 0);
+    check_is_not_replaced(scratch_path("special_link"), "is a pipe");
+    unlink(path);
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    snprintf(at.sun_path, sizeof at.sun_path, "%s", path);
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
+    check_is_not_replaced(path, "is a socket");
+    close(fd);
+    unlink(path);
+    check_is_not_replaced(scratch_path(""), "is a folder");
+    if (mknod(path, S_IFCHR | 0600, makedev(1, 3)) == 0)
+        check_is_not_replaced(path, "is a device");
+    free(path);
+}
+
+/* A pipe cannot be synced. */
+static void a_failed_sync_is_an_error_and_leaves_nothing(void **state)
+{
+    (void)state;
+    const char *path = scratch_path("unsynced");
+    int ends[2];
+    for (int finish = 0; finish < 2; finish++) {
+        tarn__publish p;
+        OK(tarn__publish_begin(&p, path, &err));
+        char *temporary = strdup(p.temporary);
+        assert_int_equal(pipe(ends), 0);
+        assert_int_equal(dup2(ends[1], p.fd), p.fd);
+        FAILS(TARN_ERR_IO, "cannot sync",
+              finish ? tarn__publish_finish(&p, &err) : tarn__publish_sync(&p, &err));
+        assert_int_not_equal(access(path, F_OK), 0);
+        assert_int_not_equal(access(temporary, F_OK), 0);
+        tarn__publish_abandon(&p);
+        close(ends[0]);
+        close(ends[1]);
+        free(temporary);
+    }
+}
+
 static unsigned count_temporaries(void)
 {
     unsigned n = 0;
@@ -386,6 +445,8 @@ int main(void)
         cmocka_unit_test(threads_share_few_descriptors),
         cmocka_unit_test(published_file_appears_whole_or_not_at_all),
         cmocka_unit_test(abandoned_file_leaves_nothing),
+        cmocka_unit_test(only_files_are_replaced),
+        cmocka_unit_test(a_failed_sync_is_an_error_and_leaves_nothing),
         cmocka_unit_test(left_over_temporaries_are_swept),
         cmocka_unit_test(a_file_that_is_swept_before_it_is_locked_is_made_again),
         cmocka_unit_test(nothing_is_written_outside_the_folder),

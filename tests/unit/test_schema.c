@@ -2,6 +2,7 @@
  * that are repeated many times; from a stream's metadata and from a caller. */
 #include "support.h"
 
+#include "base/bytes.h"
 #include "iac/flatmake.h"
 #include "iac/ipc.h"
 
@@ -495,11 +496,99 @@ static void deep_and_wide_schemas_of_callers_are_refused(void **state)
     free(many);
 }
 
+/* Unions whose type ids are 0 and 5. */
+static void union_types_refer_to_existing_children(void **state)
+{
+    (void)state;
+    signed char types[] = {5, 0, 5};
+    int32_t offsets[] = {0, 0, 1};
+    const void *buffers[] = {types, offsets};
+    struct ArrowSchema number = {.format = "i", .name = "n"},
+                       *schemas[] = {&number, &number};
+    struct ArrowArray values = {.length = 2}, *arrays[] = {&values, &values};
+    struct ArrowSchema schema = {.name = "u", .n_children = 2, .children = schemas};
+    struct ArrowArray array = {.length = 3,
+                               .n_buffers = 2,
+                               .buffers = buffers,
+                               .n_children = 2,
+                               .children = arrays};
+    static const char *const formats[] = {"+us:0,5", "+ud:0,5"};
+    static const signed char wrong[] = {1, 4, 6, 127, -1, -128};
+    for (int dense = 0; dense < 2; dense++) {
+        schema.format = formats[dense];
+        types[2] = 5;
+        OK(tarn__array_validate(&schema, &array, &err));
+        array.n_children = 1; /* there is no child for 5 */
+        FAILS(TARN_ERR_FORMAT, "row 0", tarn__array_validate(&schema, &array, &err));
+        array.n_children = 2;
+        for (size_t i = 0; i < sizeof wrong; i++) {
+            types[2] = wrong[i];
+            FAILS(TARN_ERR_FORMAT, "column u, row 2 of a batch: its type is not one",
+                  tarn__array_validate(&schema, &array, &err));
+        }
+    }
+    types[2] = 5;
+    offsets[2] = 2;
+    FAILS(TARN_ERR_FORMAT, "not inside the values",
+          tarn__array_validate(&schema, &array, &err));
+}
+
+static void the_number_of_nulls_is_that_of_the_bitmap(void **state)
+{
+    (void)state;
+    unsigned char bits[] = {0xfb, 0x01}; /* of nine values, one is null */
+    int32_t values[9] = {0};
+    const void *buffers[] = {bits, values};
+    uint64_t left = 0;
+    struct ArrowSchema schema = {.format = "i", .name = "n"};
+    struct ArrowArray array = {
+        .length = 9, .null_count = 1, .n_buffers = 2, .buffers = buffers};
+    OK(tarn__array_check_values(&schema, &array, &left, &err));
+    array.null_count = 2;
+    FAILS(TARN_ERR_FORMAT, "column n: a batch counts 2 nulls, but marks 1",
+          tarn__array_check_values(&schema, &array, &left, &err));
+    buffers[0] = NULL;
+    OK(tarn__array_check_values(&schema, &array, &left, &err));
+}
+
+/* A small file may have many views of the same long bytes. */
+static void texts_that_overlap_take_no_more_than_their_limit(void **state)
+{
+    (void)state;
+    enum { VIEWS = 100, LONG = 1000 };
+    static unsigned char views[VIEWS][16], data[LONG + 1];
+    const void *buffers[] = {NULL, views, data, NULL};
+    uint64_t sizes[] = {0, sizeof views, sizeof data, 8, 0}, left;
+    struct ArrowSchema schema = {.format = "vu", .name = "t"};
+    struct ArrowArray array = {
+        .length = VIEWS, .n_buffers = 4, .buffers = buffers, .private_data = sizes};
+    memset(data, 'a', LONG);
+    for (int i = 0; i < VIEWS; i++) {
+        tarn__put32(views[i], LONG - 100);
+        memset(views[i] + 4, 'a', 4);
+        tarn__put32(views[i] + 12, (uint32_t)i);
+    }
+    OK(tarn__array_validate(&schema, &array, &err));
+    left = sizeof data;
+    OK(tarn__array_check_values(&schema, &array, &left, &err));
+    assert_int_equal(left, 0);
+    data[LONG] = 0xff;
+    left = sizeof data + 10 * (LONG - 100) + 1;
+    FAILS(TARN_ERR_FORMAT, "row 10 of a batch: its texts overlap so much",
+          tarn__array_check_values(&schema, &array, &left, &err));
+    assert_int_equal(left, 1);
+    left = sizeof data + VIEWS * (LONG - 100);
+    OK(tarn__array_check_values(&schema, &array, &left, &err));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(types_are_taken_or_refused_by_their_numbers),
         cmocka_unit_test(unions_have_as_many_types_as_children),
+        cmocka_unit_test(union_types_refer_to_existing_children),
+        cmocka_unit_test(the_number_of_nulls_is_that_of_the_bitmap),
+        cmocka_unit_test(texts_that_overlap_take_no_more_than_their_limit),
         cmocka_unit_test(types_have_the_children_they_must_have),
         cmocka_unit_test(deep_and_wide_tables_are_refused),
         cmocka_unit_test(names_and_metadata_count_each_time),

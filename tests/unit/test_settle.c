@@ -138,11 +138,150 @@ static void a_file_that_was_cut_is_not_extracted_with_zeros(void **state)
     tarn_dataset_close(fold);
 }
 
+/* Truncates a file after the given number of checks of a length: before the bytes that
+ * were about to be copied are copied. */
+static const char *cut_path;
+static off_t cut_to;
+static unsigned checks_left;
+
+static void after_check(void)
+{
+    if (!cut_path || --checks_left) return;
+    assert_int_equal(truncate(cut_path, cut_to), 0);
+    cut_path = NULL;
+}
+
+off_t lseek(int fd, off_t offset, int whence)
+{
+    off_t end = syscall(SYS_lseek, fd, offset, whence);
+    after_check();
+    return end;
+}
+
+int fstat(int fd, struct stat *st)
+{
+    int done = (int)syscall(SYS_newfstatat, fd, "", st, AT_EMPTY_PATH);
+    after_check();
+    return done;
+}
+
+/* Makes the file at path, and truncates it after each of the checks that read makes.
+ * Returns how often. */
+static unsigned cut_after_every_check(const char *path, off_t to, void (*make)(void),
+                                      void (*read)(tarn_dataset *d), const char *dataset)
+{
+    for (unsigned check = 1;; check++) {
+        tarn_dataset *d;
+        make();
+        OK(tarn_dataset_open(dataset, NULL, &d, &err));
+        cut_to = to;
+        checks_left = check;
+        cut_path = path;
+        read(d);
+        bool was_cut = !cut_path;
+        cut_path = NULL;
+        tarn_dataset_close(d);
+        if (!was_cut) return check - 1;
+    }
+}
+
+/* The header of a sample does not match the index, so the samples of its batch are read
+ * one by one. */
+static void make_odd_fold(void)
+{
+    make_cut_tar();
+    const char *shard = scratch_path("odd/f_0.tar");
+    mkdir(scratch_path("odd"), 0777);
+    assert_int_equal(rename(scratch_path("cut.tar"), shard), 0);
+    OK(tarn_index_build(&shard, 1, NULL, scratch_path("odd/f.taridx"), NULL, NULL, 0,
+                        &err));
+    int fd = open(shard, O_WRONLY);
+    assert_int_equal(pwrite(fd, "9", 1, (CUT_ROWS - 3) * 1536), 1);
+    close(fd);
+}
+
+static void load_all(tarn_dataset *d)
+{
+    tarn_loader *l;
+    tarn_batch *b;
+    tarn_loader_options o = TARN_LOADER_OPTIONS_INIT;
+    tarn_load_field field = {.field = "bin", .as = TARN_LOAD_BYTES};
+    o.batch = 8;
+    o.epochs = 1;
+    o.fields = &field;
+    o.n_fields = 1;
+    o.on_error = TARN_ON_ERROR_SKIP;
+    OK(tarn_loader_open(d, &o, &l, &err));
+    while (tarn_loader_next(l, 10000, &b, &err) == TARN_OK) {
+        const tarn_column *c = tarn_batch_column(b, 0);
+        for (uint64_t i = 0; i < b->count; i++) {
+            uint64_t size = c->offsets[i + 1] - c->offsets[i];
+            assert_int_equal(size, CUT_BYTES);
+            assert_memory_equal(c->data + c->offsets[i], bytes[b->samples[i]], size);
+        }
+        tarn_batch_release(b);
+    }
+    tarn_loader_close(l);
+}
+
+static void a_loader_gives_no_zeros_of_a_file_that_was_cut(void **state)
+{
+    (void)state;
+    char *shard = strdup(scratch_path("odd/f_0.tar"));
+    char *folder = strdup(scratch_path("odd"));
+    assert_true(cut_after_every_check(shard, (CUT_ROWS - 1) * 1536 + 512 + 500,
+                                      make_odd_fold, load_all, folder) > 8);
+    free(shard);
+    free(folder);
+}
+
+enum { KEY_BYTES = 16 };
+
+static void make_keyed_arrays(void)
+{
+    static char keys[CUT_ROWS][KEY_BYTES];
+    tarn_array a;
+    tarn_gnz_writer *w;
+    memset(keys, 'k', sizeof keys);
+    OK(tarn_array_init(&a, keys, (tarn_dtype){'|', 'S', KEY_BYTES}, 1,
+                       (const uint64_t[]){CUT_ROWS}, &err));
+    tarn_gnz_writer_options o = TARN_GNZ_WRITER_OPTIONS_INIT;
+    o.overwrite = true;
+    OK(tarn_gnz_writer_open(scratch_path("keyed.gnz"), &o, &w, &err));
+    OK(tarn_gnz_writer_add(w, "_key", &a, NULL, &err));
+    OK(tarn_gnz_writer_finish(w, &err));
+}
+
+static void read_last_key(tarn_dataset *d)
+{
+    tarn_text key = {0};
+    if (tarn_dataset_key(d, CUT_ROWS - 1, &key, &err) == TARN_OK)
+        assert_int_equal(key.size, KEY_BYTES);
+    tarn_text_reset(&key);
+}
+
+static void a_key_of_a_file_that_was_cut_is_not_shortened(void **state)
+{
+    (void)state;
+    size_t size;
+    char *path = strdup(scratch_path("keyed.gnz"));
+    make_keyed_arrays();
+    unsigned char *whole = read_file(path, &size);
+    while (whole[size - 1] != 'k')
+        size--;
+    free(whole);
+    assert_true(cut_after_every_check(path, (off_t)size - 5, make_keyed_arrays,
+                                      read_last_key, path) >= 2);
+    free(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_copy_from_a_truncated_file_is_an_error),
         cmocka_unit_test(a_file_that_was_cut_is_not_extracted_with_zeros),
+        cmocka_unit_test(a_loader_gives_no_zeros_of_a_file_that_was_cut),
+        cmocka_unit_test(a_key_of_a_file_that_was_cut_is_not_shortened),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }

@@ -192,6 +192,104 @@ static void repair_rebuilds_a_damaged_index_with_its_checksums(void **state)
     assert_int_equal(r.checksummed, 8);
 }
 
+static void add_repair(void *context, const tarn_error *what)
+{
+    (void)context;
+    strncat(told, what->message, sizeof told - strlen(told) - 1);
+}
+
+static tarn_verify_report repair_telling_all(const char *folder)
+{
+    tarn_verify_report report;
+    tarn_verify_options o = TARN_VERIFY_OPTIONS_INIT;
+    o.repair = true;
+    o.repaired = add_repair;
+    told[0] = '\0';
+    OK(tarn_verify(folder, &o, &report, sizeof report, &err));
+    return report;
+}
+
+static void assert_all_payloads_are_checked(const char *folder)
+{
+    tarn_verify_report r = verify(folder, false);
+    assert_int_equal(r.problems, 0);
+    assert_int_equal(r.checksummed, 8);
+}
+
+static void repair_makes_new_checksums_and_says_so_where_the_old_are_damaged(void **state)
+{
+    static const off_t places[] = {20, 200, -4}; /* header, names, checksums */
+    (void)state;
+    size_t size;
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        char name[40];
+        struct stat st;
+        snprintf(name, sizeof name, "newsums%zu", i);
+        const char *folder = make_fold(name, &size);
+        snprintf(name, sizeof name, "newsums%zu/f.tarsum", i);
+        assert_int_equal(stat(scratch_path(name), &st), 0);
+        flip(scratch_path(name), places[i] < 0 ? st.st_size + places[i] : places[i]);
+        tarn_verify_report r = repair_telling_all(folder);
+        assert_int_equal(r.remaining, 0);
+        assert_non_null(strstr(told, "those of the payloads as they are now"));
+        assert_all_payloads_are_checked(folder);
+    }
+}
+
+static void a_removed_index_is_reported_and_made_again_with_its_checksums(void **state)
+{
+    (void)state;
+    size_t size;
+    const char *folder = make_fold("removed", &size);
+    assert_int_equal(unlink(scratch_path("removed/f.taridx")), 0);
+    tarn_verify_report r = verify(folder, false);
+    assert_int_equal(r.remaining, 1);
+    assert_non_null(strstr(told, "these checksums belong to does not exist"));
+    assert_int_equal(r.checksummed, 8);
+    r = repair_telling_all(folder);
+    assert_int_equal(r.remaining, 0);
+    assert_null(strstr(told, "as they are now"));
+    assert_all_payloads_are_checked(folder);
+}
+
+static void a_removed_index_is_not_made_again_for_changed_payloads(void **state)
+{
+    (void)state;
+    size_t size;
+    const char *folder = make_fold("removed2", &size);
+    assert_int_equal(unlink(scratch_path("removed2/f.taridx")), 0);
+    flip(scratch_path("removed2/f_0.tar"), 512);
+    assert_int_equal(verify(folder, true).remaining, 2);
+    assert_int_not_equal(access(scratch_path("removed2/f.taridx"), F_OK), 0);
+    assert_int_equal(access(scratch_path("removed2/f.tarsum"), F_OK), 0);
+}
+
+/* As a writer leaves it that is killed between the last two renames. */
+static void sums_that_wait_for_their_name_are_used_and_get_it(void **state)
+{
+    (void)state;
+    size_t size;
+    const char *folder = make_fold("waiting", &size);
+    char *waiting = strdup(scratch_path("waiting/.f.tarsum.next"));
+    for (int stale = 0; stale < 2; stale++) {
+        assert_int_equal(rename(scratch_path("waiting/f.tarsum"), waiting), 0);
+        if (stale) { /* those of another index have the name */
+            const char *one = scratch_path("waiting/f_0.tar");
+            OK(tarn_index_build(&one, 1, NULL, scratch_path("waiting2.taridx"), NULL,
+                                NULL, 0, &err));
+            assert_int_equal(
+                rename(scratch_path("waiting2.tarsum"), scratch_path("waiting/f.tarsum")),
+                0);
+        }
+        assert_all_payloads_are_checked(folder);
+        assert_int_equal(access(waiting, F_OK), 0);
+        assert_int_equal(verify(folder, true).problems, 0);
+        assert_int_not_equal(access(waiting, F_OK), 0);
+        assert_all_payloads_are_checked(folder);
+    }
+    free(waiting);
+}
+
 /* A damaged .tarsum must not make repair lose the rule of the keys. */
 static void repair_keeps_the_key_rule_without_sums(void **state)
 {
@@ -371,6 +469,11 @@ int main(void)
         cmocka_unit_test(a_missing_shard_does_not_hide_changed_payloads),
         cmocka_unit_test(repair_adds_a_missing_end),
         cmocka_unit_test(repair_rebuilds_a_damaged_index_with_its_checksums),
+        cmocka_unit_test(
+            repair_makes_new_checksums_and_says_so_where_the_old_are_damaged),
+        cmocka_unit_test(a_removed_index_is_reported_and_made_again_with_its_checksums),
+        cmocka_unit_test(a_removed_index_is_not_made_again_for_changed_payloads),
+        cmocka_unit_test(sums_that_wait_for_their_name_are_used_and_get_it),
         cmocka_unit_test(repair_keeps_the_key_rule_without_sums),
         cmocka_unit_test(repair_never_empties_a_file_that_is_not_an_archive),
         cmocka_unit_test(damage_in_the_middle_is_reported_and_remains),

@@ -23,7 +23,7 @@ from .. import _tarn
 from .._published import Published
 from .._write import _BYTES, _FOLD
 from ..errors import shown
-from .encoders import encoder_for, spelled
+from .encoders import encoder_for
 
 __all__ = ["iTarDatasetWriter", "iTarFoldWriter"]
 
@@ -104,7 +104,7 @@ class iTarFoldWriter(Published):
                 max_count=_limit(shard_maxfiles), max_size=_limit(shard_maxsize),
                 user=_login_name() if username is None else username, group=groupname, mode=mode,
                 mtime=int(time.time()), keep_order=True, flavour=_BYTES,
-                repeat_keys=not enforce_contiguous)
+                repeat_keys=not enforce_contiguous, exact_fields=True)
         except BaseException:
             self._drop()
             raise
@@ -151,9 +151,9 @@ class iTarFoldWriter(Published):
             if extension.startswith("_"):
                 raise ValueError(f"sample {key!r}: field names that begin with _ are reserved "
                                  f"for readers (found {extension!r})")
-            if spelled(extension) in sample:
+            if extension in sample:
                 raise ValueError(f"sample {key!r} has field {extension!r} twice")
-            sample[spelled(extension)] = data
+            sample[extension] = data
         self._writer.write(sample)
 
     def _names(self, count: int) -> list[str]:
