@@ -196,6 +196,17 @@ static int make_plan(tarnpy_dataset *self, Py_ssize_t i, bool formed)
     return 0;
 }
 
+/* Whether some field has another name than in the file, or several. */
+static bool has_renamed(const tarn_dataset *set)
+{
+    const char *name;
+    for (uint32_t i = 0; (name = tarn_dataset_field(set, i)); i++)
+        if (strcmp(tarn_dataset_field_stored(set, i, 0), name) != 0 ||
+            tarn_dataset_field_stored(set, i, 1))
+            return true;
+    return false;
+}
+
 static int make_plans(tarnpy_dataset *self)
 {
     Py_ssize_t count = PyTuple_Size(self->names);
@@ -207,9 +218,11 @@ static int make_plans(tarnpy_dataset *self)
     }
     self->n_names = (size_t)count;
     tarn_dataset_info info;
-    tarn_dataset_info_get(((tarnpy_handle *)self->handle)->set, &info, sizeof info);
+    const tarn_dataset *set = ((tarnpy_handle *)self->handle)->set;
+    tarn_dataset_info_get(set, &info, sizeof info);
+    bool formed = info.kind != TARN_DATASET_FOLD || has_renamed(set);
     for (Py_ssize_t i = 0; i < count; i++)
-        if (make_plan(self, i, info.kind != TARN_DATASET_FOLD) != 0) return -1;
+        if (make_plan(self, i, formed) != 0) return -1;
     return 0;
 }
 

@@ -58,17 +58,18 @@ static PyObject *raise_decode(const source *from, const tarn_error *why)
     return tarnpy_raise(from->dataset->state, &err);
 }
 
-static PyObject *decoded(const source *from, tarn_view *view)
+/* codec is the name of the field in the file. */
+static PyObject *decoded(const source *from, const char *codec, tarn_view *view)
 {
     const tarnpy_plan *plan = from->plan;
     tarn_value value;
     tarn_error err;
     tarn_status status;
     if (plan->heavy || view->size > LIGHT_DECODE)
-        TARNPY_UNLOCKED(
-            status, tarn_decode(plan->name, view->data, view->size, NULL, &value, &err));
+        TARNPY_UNLOCKED(status,
+                        tarn_decode(codec, view->data, view->size, NULL, &value, &err));
     else
-        status = tarn_decode(plan->name, view->data, view->size, NULL, &value, &err);
+        status = tarn_decode(codec, view->data, view->size, NULL, &value, &err);
     if (status == TARN_OK)
         return tarnpy_value(from->dataset->state, &value, view, from->handle);
     tarn_view_release(view);
@@ -110,7 +111,7 @@ static PyObject *formed(const source *from, tarn_view *view)
         tarn_view_release(view);
         return tarnpy_raise_key(from->dataset->state, &err);
     }
-    if (form.form == TARN_FORM_NAMED) return decoded(from, view);
+    if (form.form == TARN_FORM_NAMED) return decoded(from, form.codec, view);
     if (form.form == TARN_FORM_BYTES) return bytes_of(view);
     if (form.form == TARN_FORM_ARRAY) return row_of(from, &form, view);
     if (form.form != TARN_FORM_TEXT) {
@@ -168,7 +169,7 @@ static PyObject *value_of(const source *from, tarn_view *view)
         value = bytes_of(view);
         break;
     case TARNPY_PLAN_DECODE:
-        value = plan->formed ? formed(from, view) : decoded(from, view);
+        value = plan->formed ? formed(from, view) : decoded(from, plan->name, view);
         break;
     case TARNPY_PLAN_CALL:
         value = called(from, view);

@@ -14,7 +14,7 @@ from . import _tarn
 from ._arguments import integer, names, real, reals, whole, word
 from ._maps import MapAll, MapFields, MapGroup, MixParts
 from ._ordering import UNEVEN, Kind, Uneven, order_arguments
-from ._reading import Decoder, Reading
+from ._reading import IMAGES, Decoder, Reading, extension, stored_names
 from ._recipe import MixRecipe, Recipe, Step, run, same
 from .errors import UsageError
 
@@ -79,7 +79,9 @@ class Dataset(_tarn.Dataset):
         if grouping is not None:
             names = grouping[0]
             views = _tarn.views(handle, *grouping)
-        plans = tuple(reading.plan(name) for name in names)
+        stored = () if parts is not None else stored_names(handle, names)
+        plans = tuple(reading.plan(name, stored[i] if stored else [name])
+                      for i, name in enumerate(names))
         finish = tuple(reading.finish(name, plan) for name, plan in zip(names, plans))
         self = cls.__new__(cls, handle, names, plans, finish, maps, parts, views,
                            handle.info()["epoch"])
@@ -136,11 +138,15 @@ class Dataset(_tarn.Dataset):
 
     @property
     def info(self) -> dict[str, Any]:
-        """Counts: samples, samples in the file, shards, samples dropped at opening; epoch and
-        rank.
+        """Counts: samples, samples in the file, shards; epoch and rank. "left_out" counts the
+        samples that are not in the dataset because they lack a listed field, and "lacking" has,
+        for each such field, how many samples of the file lack it. "dropped" counts those left out
+        by drop_ambiguous.
 
         >>> ds.info["samples"], ds.info["in_file"], ds.info["shards"]
         (4, 4, 1)
+        >>> ds.info["left_out"], ds.info["lacking"]
+        (0, {})
         """
         return self._handle.info()
 
@@ -636,6 +642,28 @@ def _once(fields: Iterable[str]) -> list[str]:
 # --- Opening ---------------------------------------------------------------------------------
 
 
+def _warn_of_left_out(handle: _tarn._Handle) -> None:
+    """Warns about samples that are not in the dataset because they lack a listed field."""
+    info = handle.info()
+    if not info["left_out"]:
+        return
+    stored = dict(zip(handle.fields(), handle.stored()))
+    missing = {name: f'no field "{";".join(stored[name])}"' for name in info["lacking"]}
+    where = f"{info['left_out']} of {info['in_file']} samples"
+    if len(missing) == 1:
+        text = f"{where} have {missing.popitem()[1]} and are left out"
+    else:
+        counts = (f"{info['lacking'][name]} have {text}" for name, text in missing.items())
+        text = f"{where} are left out: {', '.join(counts)}"
+    for name in info["lacking"]:
+        others = [one for one in handle.file_fields() if extension(one) in IMAGES]
+        several = list(dict.fromkeys(stored[name] + others))
+        if extension(stored[name][0]) in IMAGES and len(several) > len(stored[name]):
+            text += f'; to take the first of several fields, write fields=["{";".join(several)}"]'
+            break
+    warnings.warn(text, stacklevel=3)
+
+
 def open(path: PathLike, fold: str | None = None, fields: Iterable[str] | None = None,
          decode: bool | Literal["bytes"] = True, *, images: Literal["numpy", "pil"] = "numpy",
          array_type: Literal["numpy", "torch"] = "numpy",
@@ -650,8 +678,10 @@ def open(path: PathLike, fold: str | None = None, fields: Iterable[str] | None =
 
     path: "DIR", "DIR:FOLD", a .taridx, .tar, .gnz or .iac.
     fold: one of several folds of a folder.
-    fields: the fields of the samples; the dataset has only samples with all of them. None takes all
-        samples and fields. "_idx", "_key", "_shard" and "_fid" exist for any file.
+    fields: the fields of the samples; the dataset has only samples with all of them, and a
+        `UserWarning` says how many others the file has. "jpg;png" takes the first of these fields
+        that a sample has, and names it jpg; "img=jpg;png" names it img. None takes all samples and
+        fields. "_idx", "_key", "_shard" and "_fid" exist for any file.
     decode: True decodes values by the names of the fields (docs/guides/fields.md); False returns
         read-only memoryviews into the file, valid as long as they exist; "bytes" returns bytes.
     images: "numpy" or "pil". array_type: "numpy" or "torch", for decoded arrays.
@@ -695,7 +725,9 @@ def open(path: PathLike, fold: str | None = None, fields: Iterable[str] | None =
     }
     recipe = Recipe(os.path.abspath(where), options, shown=shown)
     reading = Reading(decode, images, array_type, decoders)
-    return Dataset._make(recipe, recipe.open(), reading)
+    handle = recipe.open()
+    _warn_of_left_out(handle)
+    return Dataset._make(recipe, handle, reading)
 
 
 def mix(*datasets: Dataset, weights: Sequence[float] | None = None,
