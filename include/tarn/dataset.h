@@ -421,10 +421,13 @@ typedef enum tarn_condition_kind {
     TARN_CONDITION_LACKING = 4, /* name: samples without this field */
     TARN_CONDITION_SIZE = 5, /* samples whose field (name) has min to max stored bytes */
     /* Records of a record pack whose column (name) has one of the values in names: text,
-     * or the digits of an integer. */
+     * or the digits of an integer. A value that is not an integer is an error if the
+     * column has integers. */
     TARN_CONDITION_COLUMN = 6,
-    /* Records whose column (name) is a number from min to max. */
-    TARN_CONDITION_BETWEEN = 7
+    /* Records whose column (name) is a number from min to max; null is not. A column
+     * with other values is an error. */
+    TARN_CONDITION_BETWEEN = 7,
+    TARN_CONDITION_WITHOUT = 8 /* names: samples with other keys than these */
 } tarn_condition_kind;
 
 typedef struct tarn_condition {
@@ -439,11 +442,13 @@ typedef struct tarn_condition {
      * before the order, of the dataset itself. */
     const bool *mask;
 
-    /* KEYS, JSON: missing keys are an error, which gives their number and the first few,
-     * unless found or missing is set. found, for KEYS only, is set for each name.
-     * *missing is set to the number of missing keys. */
+    /* KEYS, JSON, WITHOUT: missing keys are an error, which gives their number and the
+     * first few, unless found or missing is set. found, not for JSON, is set for each
+     * name. *missing is set to the number of missing keys. */
     bool *found;
     size_t *missing;
+
+    bool numeric; /* COLUMN: the values are numbers, so a column of text is an error */
 } tarn_condition;
 
 #define TARN_CONDITION_INIT                                                              \

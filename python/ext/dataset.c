@@ -388,6 +388,30 @@ static PyObject *dataset_sample(PyObject *object, PyObject *number)
     return tarnpy_sample(self, self->handle, sample);
 }
 
+PyDoc_STRVAR(field_doc, "_field(number, name)\n--\n\nReturns one field of a sample by "
+                        "its number, without maps; KeyError if the sample lacks it.");
+PyDoc_STRVAR(has_field_doc, "_has_field(number, name)\n--\n\nReturns whether a sample "
+                            "has a field.");
+
+static PyObject *for_field(PyObject *object, PyObject *args,
+                           PyObject *(*call)(tarnpy_dataset *, uint64_t, PyObject *))
+{
+    unsigned long long number;
+    PyObject *name;
+    if (!PyArg_ParseTuple(args, "KO", &number, &name)) return NULL;
+    return call((tarnpy_dataset *)object, number, name);
+}
+
+static PyObject *dataset_field(PyObject *object, PyObject *args)
+{
+    return for_field(object, args, tarnpy_field);
+}
+
+static PyObject *dataset_has_field(PyObject *object, PyObject *args)
+{
+    return for_field(object, args, tarnpy_has_field);
+}
+
 PyDoc_STRVAR(
     through_doc,
     "_through_maps(sample)\n--\n\nApplies the functions given to map() to a sample.");
@@ -462,6 +486,8 @@ static PyMethodDef dataset_methods[] = {
     {"__getitems__", dataset_getitems, METH_O, getitems_doc},
     {"_through_maps", dataset_through, METH_O, through_doc},
     {"_sample", dataset_sample, METH_O, sample_doc},
+    {"_field", dataset_field, METH_VARARGS, field_doc},
+    {"_has_field", dataset_has_field, METH_VARARGS, has_field_doc},
     {NULL, NULL, 0, NULL},
 };
 

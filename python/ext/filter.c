@@ -240,7 +240,7 @@ static int condition_kind(tarnpy_state *state, const char *kind, tarn_condition 
         [TARN_CONDITION_KEYS] = "keys",       [TARN_CONDITION_JSON] = "json",
         [TARN_CONDITION_HAVING] = "having",   [TARN_CONDITION_LACKING] = "lacking",
         [TARN_CONDITION_SIZE] = "size",       [TARN_CONDITION_COLUMN] = "column",
-        [TARN_CONDITION_BETWEEN] = "between",
+        [TARN_CONDITION_BETWEEN] = "between", [TARN_CONDITION_WITHOUT] = "without",
     };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (!kinds[i] || strcmp(kind, kinds[i]) != 0) continue;
@@ -256,15 +256,15 @@ static PyObject *filter(PyObject *self, PyObject *args)
 {
     const char *kind;
     PyObject *name, *names, *kept = NULL, *path = NULL;
-    int tolerant;
+    int tolerant, numeric = 0;
     size_t missing;
     tarn_condition c = TARN_CONDITION_INIT;
     tarnpy_strings list = {NULL, 0, NULL};
     tarn_dataset *set = NULL;
     tarn_error err;
     tarn_status status;
-    if (!PyArg_ParseTuple(args, "sOOddp:filter", &kind, &name, &names, &c.min, &c.max,
-                          &tolerant) ||
+    if (!PyArg_ParseTuple(args, "sOOddp|p:filter", &kind, &name, &names, &c.min, &c.max,
+                          &tolerant, &numeric) ||
         condition_kind(state_of(self), kind, &c) != 0)
         return NULL;
     bool json = c.kind == TARN_CONDITION_JSON;
@@ -278,6 +278,7 @@ static PyObject *filter(PyObject *self, PyObject *args)
     c.names = list.items;
     c.n_names = list.count;
     if (tolerant) c.missing = &missing;
+    c.numeric = numeric;
     TARNPY_UNLOCKED(status, tarn_dataset_filter(set_of(self), &c, &set, &err));
     tarnpy_strings_free(&list);
     Py_XDECREF(kept);

@@ -12,6 +12,7 @@ import numpy
 
 from . import _tarn
 from ._arguments import integer, names, real, reals, whole, word
+from ._lazy import LazySample
 from ._maps import MapAll, MapFields, MapGroup, MixParts
 from ._ordering import UNEVEN, Kind, Uneven, order_arguments
 from ._reading import IMAGES, Decoder, Reading, extension, stored_names
@@ -234,7 +235,8 @@ class Dataset(_tarn.Dataset):
         return self._step("slice", chosen.start if chosen else 0, step, len(chosen))
 
     def filter(self, predicate: Callable[[Sample], Any] | None = None, *,
-               keys: Iterable[str] | None = None, json: PathLike | None = None,
+               keys: Iterable[str] | None = None, without: Iterable[str] | None = None,
+               json: PathLike | None = None,
                ranges: Iterable[tuple[int, int]] | None = None,
                having: Iterable[str] | None = None, lacking: Iterable[str] | None = None,
                size: Mapping[str, tuple[int, int | None]] | None = None,
@@ -243,14 +245,15 @@ class Dataset(_tarn.Dataset):
                missing: Literal["error", "ignore"] = "error") -> Self:
         """Returns the samples that match all conditions, in the same order.
 
-        keys, json: samples with these keys, or with the names in a JSON list. A missing one is an
-            error, unless missing="ignore".
+        keys, json: samples with these keys, or with the names in a JSON list. without: samples
+            with other keys. A missing one is an error, unless missing="ignore".
         ranges: samples with these numbers, (first, end) each.
         having, lacking: samples that have all of these fields; samples that have none of them.
+            "jpg;png" stands for either.
         size: {field: (least, most)} in bytes; most may be None.
         column, between: records with one of some values in a column, or with a number in a range.
-        predicate: a function of the sample, called last, for each remaining sample. It gets the
-            results of earlier maps.
+        predicate: a function of the sample, called last, for each remaining sample. Only the
+            fields that it uses are decoded. After `map` it gets the results of the maps.
 
         `ds.shuffle(1).filter(f)` is the same as `ds.filter(f).shuffle(1)` and changes with the
         epoch. After a slice, a selection or a shard of an order, a filter keeps the samples in
@@ -258,6 +261,8 @@ class Dataset(_tarn.Dataset):
 
         >>> ds.filter(keys=["kiwi", "owl"]).keys()
         ['kiwi', 'owl']
+        >>> ds.filter(without=["kiwi"]).keys()
+        ['auk', 'jay', 'owl']
         >>> ds.filter(lambda sample: sample["cls"] > 1, size={"txt": (7, 7)}).keys()
         ['kiwi', 'owl']
         """
@@ -268,6 +273,8 @@ class Dataset(_tarn.Dataset):
             out = out._step("keep", _ranges(out, ranges))
         if keys is not None:
             out = out._keep("keys", names=names("keys", keys), ignore=ignore)
+        if without is not None:
+            out = out._keep("without", names=names("without", without), ignore=ignore)
         if json is not None:
             out = out._keep("json", os.path.abspath(os.fspath(json)), ignore=ignore)
         if having is not None:
@@ -282,18 +289,26 @@ class Dataset(_tarn.Dataset):
         for name, values in (column or {}).items():
             if isinstance(values, str) or not isinstance(values, Iterable):
                 values = [values]
-            out = out._keep("column", name, [str(value) for value in values])
+            given = list(values)
+            out = out._keep("column", name, [str(value) for value in given],
+                            numeric=not all(isinstance(value, str) for value in given))
         for name, (low, high) in _by_name("between", between):
+            if not real("between", low) <= real("between", high):
+                raise UsageError(f"between: no number is from {low!r} to {high!r} ({name})")
             out = out._keep("between", name, least=real("between", low), most=real("between", high))
         return out if predicate is None else out._keep_if(predicate)
 
     def _keep(self, kind: str, name: str | None = None, names: list[str] | None = None, *,
-              least: float = 0, most: float = 0, ignore: bool = False) -> Self:
-        return self._step("filter", kind, name, names, least, most, ignore)
+              least: float = 0, most: float = 0, ignore: bool = False,
+              numeric: bool = False) -> Self:
+        return self._step("filter", kind, name, names, least, most, ignore, numeric)
 
     def _keep_if(self, predicate: Callable[[Sample], Any]) -> Self:
         judged = self._with(handle=self._handle.judged())
-        return self._step("keep", bytes(bool(predicate(sample)) for sample in judged))
+        samples: Iterable[Sample] = judged
+        if not self._maps and self._parts is None:
+            samples = (LazySample(judged, number) for number in range(len(judged)))
+        return self._step("keep", bytes(bool(predicate(sample)) for sample in samples))
 
     # --- Functions over samples ---
 

@@ -164,6 +164,14 @@ static tarn_status mark_keys(work *w, tarn_error *err)
     return status;
 }
 
+static tarn_status mark_without(work *w, tarn_error *err)
+{
+    TARN_TRY(mark_keys(w, err));
+    for (uint64_t i = 0; i < w->set->count; i++)
+        w->marks[i / 8] ^= (unsigned char)(1u << (i % 8));
+    return TARN_OK;
+}
+
 /* --- By field ---------------------------------------------------------------------- */
 
 /* The fields of the file that a name stands for: those of a field of the dataset, or of
@@ -284,7 +292,7 @@ static tarn_status mark_size(work *w, tarn_error *err)
 /* --- By a column of a record pack -------------------------------------------------- */
 
 static tarn_status find_column(const tarn_dataset *d, const char *name, tarn_iac **out,
-                               size_t *out_number, tarn_error *err)
+                               size_t *out_number, const char **out_type, tarn_error *err)
 {
     *out = tarn__storage_pack(d->source);
     if (!*out)
@@ -298,9 +306,28 @@ static tarn_status find_column(const tarn_dataset *d, const char *name, tarn_iac
     for (*out_number = 0; tarn_iac_column_get(*out, TARN_IAC_INDEX, *out_number, &c,
                                               sizeof c, NULL) == TARN_OK;
          ++*out_number)
-        if (strcmp(c.name, name) == 0) return TARN_OK;
+        if (strcmp(c.name, name) == 0) {
+            *out_type = c.type;
+            return TARN_OK;
+        }
     return tarn__fail_at(err, TARN_ERR_NO_FIELD, d->source->path, TARN_NO_OFFSET,
                          "no column %s", name);
+}
+
+/* An error if a value cannot be in a column of this type. */
+static tarn_status check_value(const work *w, const char *value, const char *type,
+                               tarn_error *err)
+{
+    char shown[80];
+    bool integers = strstr(type, "int") != NULL;
+    const char *digits = value + (value[0] == '-');
+    if (!integers && !(w->ask->numeric && strstr(type, "string"))) return TARN_OK;
+    if (integers && digits[0] && !digits[strspn(digits, "0123456789")]) return TARN_OK;
+    return tarn__fail_at(err, TARN_ERR_USAGE, w->set->source->path, TARN_NO_OFFSET,
+                         "column %s is %s (%s), so it cannot have the value %s; %s",
+                         w->ask->name, integers ? "a column of integers" : "text", type,
+                         tarn_printable(shown, sizeof shown, value, strlen(value)),
+                         integers ? "give an integer" : "give the value as text");
 }
 
 /* Marks the records whose column has the value. */
@@ -322,11 +349,15 @@ static tarn_status mark_column(work *w, tarn_error *err)
 {
     tarn_iac *pack;
     size_t number;
-    TARN_TRY(find_column(w->set, w->ask->name, &pack, &number, err));
+    const char *type;
+    TARN_TRY(find_column(w->set, w->ask->name, &pack, &number, &type, err));
     unsigned char *rows = calloc((size_t)(w->set->source->samples / 8 + 1), 1);
     tarn_status status = rows ? TARN_OK : tarn__fail_memory(err);
-    for (size_t i = 0; status == TARN_OK && i < w->ask->n_names; i++)
-        status = mark_value(pack, w->ask->name, w->ask->names[i], rows, err);
+    for (size_t i = 0; status == TARN_OK && i < w->ask->n_names; i++) {
+        status = check_value(w, w->ask->names[i], type, err);
+        if (status == TARN_OK)
+            status = mark_value(pack, w->ask->name, w->ask->names[i], rows, err);
+    }
     for (uint64_t i = 0; status == TARN_OK && i < w->set->count; i++) {
         uint64_t row = tarn__dataset_at(w->set, i);
         if (rows[row / 8] >> (row % 8) & 1) set_mark(w->marks, i);
@@ -335,25 +366,41 @@ static tarn_status mark_column(work *w, tarn_error *err)
     return status;
 }
 
+/* *out_within: the JSON value of a column is a number from min to max. */
+static tarn_status compare_value(const work *w, const tarn_view *value, uint64_t row,
+                                 const char *type, bool *out_within, tarn_error *err)
+{
+    tarn__json_options o = TARN__JSON_OPTIONS_INIT;
+    tarn__json_doc doc = {0};
+    double x;
+    char shown[80];
+    TARN_TRY(tarn__json_parse(&doc, (const char *)value->data, value->size, &o, err));
+    const tarn__json *root = tarn__json_root(&doc);
+    bool number = tarn__json_double(root, &x), null = root->kind == TARN__JSON_NULL;
+    tarn__json_reset(&doc);
+    *out_within = number && is_within(w->ask, x);
+    if (number || null) return TARN_OK;
+    return tarn__fail_at(
+        err, TARN_ERR_USAGE, w->set->source->path, TARN_NO_OFFSET,
+        "column %s cannot be compared with numbers: its type is %s (record %llu is %s); "
+        "choose some of its values instead",
+        w->ask->name, type, (unsigned long long)row,
+        tarn_printable(shown, sizeof shown, (const char *)value->data, value->size));
+}
+
 static tarn_status mark_between(work *w, tarn_error *err)
 {
     tarn_iac *pack;
     size_t number;
-    tarn__json_options o = TARN__JSON_OPTIONS_INIT;
-    TARN_TRY(find_column(w->set, w->ask->name, &pack, &number, err));
+    const char *type;
+    TARN_TRY(find_column(w->set, w->ask->name, &pack, &number, &type, err));
     for (uint64_t i = 0; i < w->set->count; i++) {
         tarn_view value = TARN_VIEW_INIT;
-        tarn__json_doc doc = {0};
-        double x;
-        tarn_status status = tarn_iac_value(pack, TARN_IAC_INDEX, number,
-                                            tarn__dataset_at(w->set, i), &value, err);
-        if (status == TARN_OK)
-            status =
-                tarn__json_parse(&doc, (const char *)value.data, value.size, &o, err);
-        if (status == TARN_OK && tarn__json_double(tarn__json_root(&doc), &x) &&
-            is_within(w->ask, x))
-            set_mark(w->marks, i);
-        tarn__json_reset(&doc);
+        bool within = false;
+        uint64_t row = tarn__dataset_at(w->set, i);
+        TARN_TRY(tarn_iac_value(pack, TARN_IAC_INDEX, number, row, &value, err));
+        tarn_status status = compare_value(w, &value, row, type, &within, err);
+        if (within) set_mark(w->marks, i);
         tarn_view_release(&value);
         TARN_TRY(status);
     }
@@ -374,6 +421,7 @@ static const struct {
     [TARN_CONDITION_SIZE] = {mark_size, true},
     [TARN_CONDITION_COLUMN] = {mark_column, true},
     [TARN_CONDITION_BETWEEN] = {mark_between, true},
+    [TARN_CONDITION_WITHOUT] = {mark_without, false},
 };
 
 TARN__DEFINE_INIT(tarn_condition, TARN_CONDITION_INIT)

@@ -242,3 +242,131 @@ def test_filters_by_field_know_alternatives_and_names(path):
     large = len(image("jpg", 0))
     sizes = named.sizes("img")
     assert named.filter(size={"img": (large, None)}).keys() == named[sizes >= large].keys()
+
+
+# --- Filters ---------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def kinds(stores, tmp_path_factory):
+    """Datasets of every kind with the keys k0, k1, ... or 0, 1, ... and a number cls."""
+    folder = tmp_path_factory.mktemp("kinds")
+    out = tarn.gnz.GnzWriter(folder / "x.gnz")
+    out.add_array("cls", np.arange(9))
+    out.write()
+    with tarn.iac.create(folder / "y.iac", {"cls": list(range(9))}) as pack:
+        for _ in range(9):
+            pack.add(b"x")
+    made = {name: tarn.open(path) for name, path in stores.items()}
+    made |= {"gnz": tarn.open(folder / "x.gnz"), "records": tarn.open(folder / "y.iac")}
+    return made | {"mix": tarn.mix(made["fold"], made["tar"].shuffle(2))}
+
+
+KINDS = ["fold", "tar", "iac", "gnz", "records", "mix"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_samples_with_some_keys_are_left_out(kinds, kind):
+    ds = kinds[kind]
+    first, last = ds.keys([0])[0], ds.keys([len(ds) - 1])[0]
+    left = [key for key in ds.keys() if key not in (first, last)]
+    assert ds.filter(without=[first, last]).keys() == left
+    assert ds.shuffle(3).filter(without=[first, last]).keys() == (
+        ds.filter(without=[first, last]).shuffle(3).keys())
+    assert ds[[3, 0, 3]].filter(without=ds.keys([0])).keys() == ds[[3, 3]].filter(
+        lambda sample: sample["__key__"] != first).keys()
+    assert ds.filter(without=[]).keys() == ds.keys()
+    with pytest.raises(tarn.KeyNotFoundError, match="1 of 2 keys are not in the dataset: emu"):
+        ds.filter(without=[first, "emu"])
+    assert ds.filter(without=[first, "emu"], missing="ignore").keys() == (
+        ds.filter(without=[first]).keys())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_function_gets_what_the_dataset_returns(kinds, kind):
+    ds = kinds[kind]
+    expected = [bool(sample["cls"] % 3 == 0 and "cls" in sample) for sample in ds]
+    assert ds.filter(lambda sample: sample["cls"] % 3 == 0 and "cls" in sample).keys() == (
+        ds[expected].keys())
+    whole, lists = list(map(str, ds)), []
+    ds.filter(lambda sample: lists.append(str(dict(sample))))
+    assert lists == whole
+
+
+def counted(tmp_path):
+    """Returns a dataset whose field n is counted when it is decoded, and the counts."""
+    write_tar(tmp_path / "x.tar", [("a.txt", b"one"), ("a.n", b"1"), ("b.n", b"22")])
+    calls = []
+
+    def decode(data):
+        calls.append(data)
+        return len(data)
+
+    return tarn.open(tmp_path / "x.tar", decoders={"n": decode}), calls
+
+
+@pytest.mark.parametrize("predicate, calls", [
+    (lambda s: s["__key__"] == "a", 0),
+    (lambda s: "n" in s and "gone" not in s and list(s) and len(s) > 1 and s.keys() >= {"n"}, 0),
+    (lambda s: s.get("txt") is None and s.get("gone", 5) == 5, 0),
+    (lambda s: s["n"] + s["n"] > 0, 2),
+    (lambda s: s.get("n", 0) > 1, 2),
+    (lambda s: sorted(s.items())[1] == ("n", s["n"]), 2),
+    (lambda s: dict(s, x=1)["n"] == {**s}["n"] == (s | {})["n"] == s.copy()["n"], 2),
+    (lambda s: pickle.loads(pickle.dumps(s)) == s and s == {**s} and not s != s, 2),
+    (lambda s: s.pop("n") and "n" not in s and len(s) == len(list(s)), 2),
+    (lambda s: isinstance(s, dict) and repr(s).startswith("{'__key__': ") and list(s.values()), 2),
+    (lambda s: s.setdefault("n", 7) < 3 and s.setdefault("new", 7) == 7 == s["new"], 2),
+])
+def test_a_function_decodes_only_what_it_uses(tmp_path, predicate, calls):
+    ds, made = counted(tmp_path)
+    expected = ds[[bool(predicate(sample)) for sample in ds]].keys()
+    assert len(made) == 2
+    made.clear()
+    assert ds.filter(predicate).keys() == expected
+    assert len(made) == calls
+
+
+def test_a_function_that_asks_for_a_missing_field_gets_a_key_error(tmp_path):
+    ds, _ = counted(tmp_path)
+    with pytest.raises(KeyError, match="txt"):
+        ds.filter(lambda sample: sample["txt"])
+    with pytest.raises(KeyError, match="gone"):
+        ds.filter(lambda sample: sample["gone"])
+
+
+def test_a_function_after_map_gets_what_map_returns(tmp_path):
+    ds, _ = counted(tmp_path)
+    assert ds.map(n=lambda n: n * 10).filter(lambda sample: sample["n"] > 10).keys() == ["b"]
+    assert ds.map(lambda sample: sample["n"]).filter(lambda n: n == 1).keys() == ["a"]
+
+
+def test_a_damaged_field_matters_only_to_a_function_that_uses_it(tmp_path):
+    write_tar(tmp_path / "x.tar", [("a.jpg", b"no image"), ("a.cls", b"1")])
+    ds = tarn.open(tmp_path / "x.tar")
+    assert len(ds.filter(lambda sample: sample["cls"] == 1)) == 1
+    with pytest.raises(tarn.Error, match="sample a: field jpg"):
+        ds.filter(lambda sample: sample["jpg"] is not None)
+
+
+def test_a_column_of_text_has_no_range_and_a_column_of_integers_no_text(tmp_path):
+    columns = {"dose": ["0.5", "1"], "age": [47, 80], "weight": [1, None]}
+    with tarn.iac.create(tmp_path / "y.iac", columns) as pack:
+        pack.add(b"x")
+        pack.add(b"y")
+    ds = tarn.open(tmp_path / "y.iac")
+    assert ds.filter(between={"weight": (1, 2)}).keys() == ["0"]
+    assert ds.filter(column={"age": 80, "dose": "1"}).keys() == ["1"]
+    for given, reason in [
+            ({"between": {"dose": (0.5, 1)}}, "column dose cannot be compared with numbers: its type is "
+                                              'string (record 0 is "0.5")'),
+            ({"between": {"age": (2, 1)}}, "between: no number is from 2 to 1 (age)"),
+            ({"between": {"age": (float("nan"), 1)}}, "between: no number is from nan to 1 (age)"),
+            ({"column": {"age": "HE"}}, "column age is a column of integers (int64), so it cannot have "
+                                        "the value HE; give an integer"),
+            ({"column": {"age": [47, 80.5]}}, "the value 80.5; give an integer"),
+            ({"column": {"dose": 1}}, "column dose is text (string), so it cannot have the value 1; give "
+                                      "the value as text")]:
+        with pytest.raises(tarn.UsageError) as caught:
+            ds.filter(**given)
+        assert reason in str(caught.value)
