@@ -23,6 +23,11 @@ static int find_short(const cli_command *c, char letter)
     return -1;
 }
 
+static void note_given(cli_args *args, int option)
+{
+    args->given[args->n_given++] = (struct cli_given){option, args->values[option]};
+}
+
 /* Parses one "--name", "--name=value" or "--name value". */
 static int take_long(const cli_command *c, int argc, char **argv, int *at, cli_args *out)
 {
@@ -39,6 +44,7 @@ static int take_long(const cli_command *c, int argc, char **argv, int *at, cli_a
         out->values[i] = argv[++*at];
     else
         return cli_usage(c, "--%s needs a value", c->options[i].name);
+    note_given(out, i);
     return CLI_OK;
 }
 
@@ -58,6 +64,7 @@ static int take_short(const cli_command *c, int argc, char **argv, int *at, cli_
             out->values[i] = argv[++*at];
         else
             return cli_usage(c, "-%c needs a value", *p);
+        note_given(out, i);
         break;
     }
     return CLI_OK;
@@ -68,7 +75,8 @@ int cli_parse(const cli_command *c, int argc, char **argv, cli_args *out)
     bool only_words = false;
     *out = (cli_args){.command = c};
     out->words = calloc((size_t)argc + 1, sizeof *out->words);
-    if (!out->words) cli_no_memory();
+    out->given = calloc((size_t)argc + 1, sizeof *out->given);
+    if (!out->words || !out->given) cli_no_memory();
     for (int at = 0; at < argc; at++) {
         const char *arg = argv[at];
         int status = CLI_OK;
@@ -92,6 +100,14 @@ const char *cli_value(const cli_args *args, const char *name)
 {
     int i = find_long(args->command, name, strlen(name));
     return i < 0 ? NULL : args->values[i];
+}
+
+const char *cli_value_at(const cli_args *args, const char *name, int number)
+{
+    int i = find_long(args->command, name, strlen(name));
+    for (int k = 0; k < args->n_given; k++)
+        if (args->given[k].option == i && number-- == 0) return args->given[k].value;
+    return NULL;
 }
 
 bool cli_has(const cli_args *args, const char *name)
@@ -218,6 +234,15 @@ int cli_refuse(const cli_args *args, const char *kind, const char *const *names)
     for (; *names; names++)
         if (cli_has(args, *names))
             return cli_usage(args->command, "--%s cannot be used with %s", *names, kind);
+    return CLI_OK;
+}
+
+int cli_refuse_for(const cli_args *args, const char *kind, const cli_instead *list)
+{
+    for (; list->option; list++)
+        if (cli_has(args, list->option))
+            return cli_usage(args->command, "--%s cannot be used with %s: %s",
+                             list->option, kind, list->instead);
     return CLI_OK;
 }
 

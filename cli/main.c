@@ -33,6 +33,7 @@ static int run(const cli_command *command, int argc, char **argv)
         status = command->run(&args);
     }
     free(args.words);
+    free(args.given);
     int finished = cli_finish();
     return status != CLI_OK ? status : finished;
 }

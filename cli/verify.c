@@ -1,4 +1,6 @@
 /* tarn verify: runs every check and reports all problems. */
+#include <string.h>
+
 #include "cli.h"
 
 static void on_repair(void *context, const tarn_error *what)
@@ -37,8 +39,21 @@ static void show_json(cli_json *j, const tarn_verify_report *r, const tarn_error
     cli_json_number(j, "problem_count", r->problems);
     cli_json_number(j, "repairs", r->repairs);
     cli_json_number(j, "remaining", r->remaining);
-    cli_json_close(j, '}');
-    cli_json_line(j);
+}
+
+static int check_options(const cli_args *args)
+{
+    static const char *const other[] = {"decode", NULL};
+    const char *path = args->words[0];
+    if (cli_has(args, "bad-keys") && !cli_has(args, "decode"))
+        return cli_usage(args->command, "--bad-keys works only with --decode");
+    if (cli_is_gnz(path))
+        return cli_refuse(args, "an array file, which has no encoded fields", other);
+    if (cli_is_stream(path))
+        return cli_refuse(args, "a stream; give a folder, a .tar or an .iac", other);
+    if (cli_is_lone_index(path))
+        return cli_refuse(args, "an index without its shards", other);
+    return CLI_OK;
 }
 
 static int run(const cli_args *args)
@@ -46,6 +61,8 @@ static int run(const cli_args *args)
     tarn_error err;
     tarn_verify_options o = TARN_VERIFY_OPTIONS_INIT;
     tarn_verify_report report;
+    int usage = check_options(args);
+    if (usage != CLI_OK) return usage;
     if (cli_is_gnz(args->words[0])) return cli_gnz_verify(args);
     cli_watcher w;
     if (cli_is_pack(args->words[0])) return cli_iac_verify(args);
@@ -65,12 +82,20 @@ static int run(const cli_args *args)
         show_json(&w.json, &report, status == TARN_OK ? NULL : &err);
     else if (status == TARN_OK)
         print_report(&report, o.repair);
+    int decoded = CLI_OK;
+    if (status == TARN_OK && cli_has(args, "decode"))
+        decoded = cli_verify_decode(args, &w.json);
+    if (w.json.out) cli_json_close(&w.json, '}');
+    if (w.json.out) cli_json_line(&w.json);
     if (status != TARN_OK) return cli_fail(&err);
-    return report.remaining ? CLI_DATA : CLI_OK;
+    return report.remaining ? CLI_DATA : decoded;
 }
 
 static const cli_option options[] = {
     {"repair", 0, NULL, "rebuild index and sums; move torn tails to SHARD.bad"},
+    {"decode", 0, NULL, "also decode every field that has a codec"},
+    {"bad-keys", 0, "FILE",
+     "--decode: write the keys of samples that cannot be decoded, one per line"},
     {"threads", 'j', "N", "number of shards to check at once (default: all cores)"},
     CLI_ALLOW_PIPE,
     {"json", 0, NULL, "print the problems and the counts as JSON"},
@@ -81,6 +106,8 @@ static const cli_example examples[] = {
     {"tarn verify data/birds", "all folds of a folder"},
     {"tarn verify --repair data/birds:train", "after a writer crashed"},
     {"tarn verify shard.tar", "one archive"},
+    {"tarn verify --decode --bad-keys bad.txt data/birds:train",
+     "images and other fields that cannot be decoded"},
     {"tarn verify https://host/shard.tar.gz", "a stream: every header, and the end"},
     {"tarn verify x.gnz", "an array file: header, padding, checksums of the arrays"},
     {"tarn verify tiles.iac",
@@ -93,17 +120,23 @@ const cli_command cli_verify = {
     .min_words = 1,
     .max_words = 1,
     .summary = "check headers, index and checksums; repair",
-    .text = "Scans every shard and compares it with the index and the .tarsum: headers, "
-            "ends of archives, each row, shard sizes, and each payload that has a "
-            "checksum (tarn index --sums). Every problem is listed with file, offset and "
-            "reason. The exit status is 1 if there is a problem.\n\n--repair rebuilds an "
-            "existing index and its sums, and gives a truncated shard a proper end: data "
-            "that cannot be read is moved to SHARD.bad and never deleted. A fold that "
-            "lacks a shard, or has payloads that fail their checksum, is not repaired, "
-            "because a new index would hide the damage; tarn index accepts the data as "
-            "it is. Members that collide cannot be repaired.\n\nFor a .gnz, the header, "
-            "the bytes between arrays and the checksums (tarn pack --checksums) are "
-            "checked. --repair completes or undoes an interrupted update.",
+    .text =
+        "Scans every shard and compares it with the index and the .tarsum: headers, "
+        "ends of archives, each row, shard sizes, and each payload that has a "
+        "checksum (tarn index --sums). Every problem is listed with file, offset and "
+        "reason. The exit status is 1 if there is a problem.\n\n--repair rebuilds an "
+        "existing index and its sums, and gives a truncated shard a proper end: data "
+        "that cannot be read is moved to SHARD.bad and never deleted. A fold that "
+        "lacks a shard, or has payloads that fail their checksum, is not repaired, "
+        "because a new index would hide the damage; tarn index accepts the data as "
+        "it is. Members that collide cannot be repaired.\n\n--decode then decodes every "
+        "field that has a codec (images, numbers, JSON, arrays) on all cores, and "
+        "lists the samples with a field that cannot be decoded: file, offset, key, "
+        "field and reason. --bad-keys writes their keys to a file, for tarn ls, "
+        "extract or convert --without @FILE, or for filter(without=...) in "
+        "Python.\n\nFor a .gnz, the header, "
+        "the bytes between arrays and the checksums (tarn pack --checksums) are "
+        "checked. --repair completes or undoes an interrupted update.",
     .options = options,
     .examples = examples,
     .run = run,
