@@ -389,7 +389,8 @@ static PyObject *dataset_sample(PyObject *object, PyObject *number)
 }
 
 PyDoc_STRVAR(field_doc, "_field(number, name)\n--\n\nReturns one field of a sample by "
-                        "its number, without maps; KeyError if the sample lacks it.");
+                        "its number, or its key, without maps; KeyError if it lacks "
+                        "the field.");
 PyDoc_STRVAR(has_field_doc, "_has_field(number, name)\n--\n\nReturns whether a sample "
                             "has a field.");
 

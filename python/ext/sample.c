@@ -307,8 +307,22 @@ static PyObject *raise_lacks(tarnpy_dataset *self, PyObject *name, const tarn_er
     return NULL;
 }
 
+static PyObject *key_of(tarnpy_dataset *self, uint64_t number)
+{
+    tarn_text key = {NULL, 0, 0};
+    tarn_error err;
+    PyObject *result =
+        tarn_dataset_key(base_of(self->handle), number, &key, &err) == TARN_OK
+            ? tarnpy_text(key.data, key.size)
+            : tarnpy_raise_key(self->state, &err);
+    tarn_text_reset(&key);
+    return result;
+}
+
 PyObject *tarnpy_field(tarnpy_dataset *self, uint64_t number, PyObject *name)
 {
+    int is_key = PyObject_RichCompareBool(name, self->state->key_name, Py_EQ);
+    if (is_key) return is_key < 0 ? NULL : key_of(self, number);
     source from;
     tarn_view view = TARN_VIEW_INIT;
     tarn_error err;

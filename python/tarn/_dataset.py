@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Union
 
 import numpy
@@ -307,7 +307,7 @@ class Dataset(_tarn.Dataset):
         judged = self._with(handle=self._handle.judged())
         samples: Iterable[Sample] = judged
         if not self._maps and self._parts is None:
-            samples = (LazySample(judged, number) for number in range(len(judged)))
+            samples = _lazy_samples(judged)
         return self._step("keep", bytes(bool(predicate(sample)) for sample in samples))
 
     # --- Functions over samples ---
@@ -596,6 +596,14 @@ def _reopen(cls: type[Dataset], recipe: Recipe, reading: Reading,
     for step in moment:
         handle = run(handle, step)
     return cls._make(recipe, handle, reading, maps, grouping, parts, moment)
+
+
+def _lazy_samples(dataset: Dataset) -> Iterator[Sample]:
+    """Returns the samples of a dataset, which decode a field when it is used first."""
+    for first in range(0, len(dataset), 1024):
+        count = min(1024, len(dataset) - first)
+        for number in numpy.asarray(dataset._handle.sequence(first, count)).tolist():
+            yield LazySample(dataset, number)
 
 
 def _positions(indices: Iterable[Any], count: int) -> Any:

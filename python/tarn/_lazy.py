@@ -12,7 +12,7 @@ _MISSING = object()
 
 
 class LazySample(dict[str, Any]):
-    """A sample of a dataset without maps. It behaves as the dict that the dataset returns. Names
+    """A sample of a dataset without maps, by its number. It behaves as the dict that the dataset returns. Names
     and single fields do not decode other fields; everything else decodes all."""
 
     __slots__ = ("_dataset", "_number")
@@ -45,10 +45,7 @@ class LazySample(dict[str, Any]):
         dataset = self._dataset
         if dataset is None:
             raise KeyError(name)
-        if name == "__key__":
-            value = dataset._handle.keys([self._number])[0]
-        else:
-            value = dataset._field(self._number, name)
+        value = dataset._field(self._number, name)
         super().__setitem__(name, value)
         return value
 
@@ -89,7 +86,7 @@ class LazySample(dict[str, Any]):
     def __ne__(self, other: object) -> bool:
         return dict.__ne__(self._all(), other)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     def __repr__(self) -> str:
         return dict.__repr__(self._all())

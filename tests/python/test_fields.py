@@ -288,9 +288,12 @@ def test_a_function_gets_what_the_dataset_returns(kinds, kind):
     expected = [bool(sample["cls"] % 3 == 0 and "cls" in sample) for sample in ds]
     assert ds.filter(lambda sample: sample["cls"] % 3 == 0 and "cls" in sample).keys() == (
         ds[expected].keys())
-    whole, lists = list(map(str, ds)), []
-    ds.filter(lambda sample: lists.append(str(dict(sample))))
-    assert lists == whole
+    for chosen in (ds, ds.shuffle(3), ds[::-1], ds.shuffle(3).shard(1, 2), ds.shuffle(3)[2:]):
+        seen = []
+        chosen.filter(lambda sample: seen.append(str(dict(sample))))
+        assert sorted(seen) == sorted(map(str, chosen))
+        last = chosen.keys()[-1]
+        assert chosen.filter(lambda sample: sample["__key__"] == last).keys()[-1] == last
 
 
 def counted(tmp_path):
