@@ -150,13 +150,11 @@ void cli_note_left_out(const char *const *fields, size_t count, uint64_t left_ou
 {
     char shown[200];
     if (left_out == 0) return;
-    fprintf(stderr, "tarn: %llu of %s have no field", (unsigned long long)left_out,
-            cli_count(samples, "sample"));
+    fprintf(stderr, "tarn: %llu of %s %s", (unsigned long long)left_out,
+            cli_count(samples, "sample"),
+            count == 1 ? "have no field" : "lack one of the fields");
     for (size_t i = 0; i < count; i++)
-        fprintf(stderr, "%s %s",
-                i == 0          ? ""
-                : i + 1 < count ? ","
-                                : " or",
+        fprintf(stderr, "%s %s", i ? "," : "",
                 tarn_printable(shown, sizeof shown, fields[i], strlen(fields[i])));
     fprintf(stderr, " and are left out\n");
 }
