@@ -794,8 +794,12 @@ def mix(*datasets: Dataset, weights: Sequence[float] | None = None,
     if not plain:
         for number, dataset in enumerate(datasets):
             for name in listed or ():
-                if name not in dataset.fields:
-                    raise UsageError(f"mix: source {number} has no field {name}")
+                if name in dataset.fields:
+                    continue
+                if ";" in name or "=" in name:
+                    raise UsageError(f'mix: "{name}": the sources have their own functions; choose '
+                                     "and name fields when you open them")
+                raise UsageError(f"mix: source {number} has no field {name}")
         arguments = (*arguments[:-1], None)
     recipe = MixRecipe(tuple(dataset._recipe_now() for dataset in datasets), arguments)
     handle = _tarn.mix(tuple(dataset._handle for dataset in datasets), *arguments)

@@ -139,6 +139,8 @@ def test_sources_of_a_mix_may_have_different_alternatives(stores):
         assert greys(batch["img"]) == [int(sample["img"][0, 0, 0]) for sample in mixed]
     with pytest.raises(tarn.KeyNotFoundError, match="source 0 of the mix has no field jpg;photo"):
         tarn.mix(png, both, fields=["jpg;photo"])
+    with pytest.raises(tarn.UsageError, match='mix: "img=png": the sources have their own functions'):
+        tarn.mix(png.map(dict), png, fields=["img=png"])
 
 
 def test_states_and_pickles_keep_the_alternatives(path):
