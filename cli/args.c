@@ -332,6 +332,15 @@ int cli_refuse(const cli_args *args, const char *kind, const char *const *names)
     return CLI_OK;
 }
 
+int cli_refuse_for(const cli_args *args, const char *kind, const cli_instead *list)
+{
+    for (; list->option; list++)
+        if (cli_has(args, list->option))
+            return cli_usage(args->command, "--%s cannot be used with %s: %s",
+                             list->option, kind, list->instead);
+    return CLI_OK;
+}
+
 static char *read_stream(FILE *in)
 {
     size_t size = 0, capacity = 1 << 16;

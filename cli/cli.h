@@ -101,6 +101,11 @@ const char *cli_base_name(const char *path);
 /* Rejects options that do not apply to kind instead of ignoring them. names ends with
  * NULL. */
 int cli_refuse(const cli_args *args, const char *kind, const char *const *names);
+/* The same, and says what to use instead. The list ends with NULL. */
+typedef struct cli_instead {
+    const char *option, *instead;
+} cli_instead;
+int cli_refuse_for(const cli_args *args, const char *kind, const cli_instead *list);
 
 /* A list: "a,b,c", or "@FILE" with one item per line ("@-" is standard input). */
 typedef struct cli_list {
@@ -216,6 +221,11 @@ typedef struct cli_watcher {
 void cli_watch_begin(cli_watcher *w, const cli_args *args);
 void cli_watch_problem(void *watcher, const tarn_error *what); /* a tarn_notice */
 
+/* verify_decode.c: --decode. Decodes all samples of the first word, all folds of a
+ * folder, and prints those that cannot be decoded; as members of an open object in JSON.
+ */
+int cli_verify_decode(const cli_args *args, cli_json *json);
+
 /* open.c: a fold opened for reading. Initialise with zeros. */
 typedef struct cli_fold {
     tarn_dataset *set; /* after filters */
@@ -235,6 +245,9 @@ int cli_dataset_open(const cli_args *args, const char *path, tarn_keys keys,
 /* Neither an array file nor a record pack. */
 bool cli_is_fold_path(const char *path);
 /* Whether path is a .taridx whose shards are not next to it. */
+/* Prints how many samples lack one of the fields. */
+void cli_note_left_out(const char *const *fields, size_t count, uint64_t left_out,
+                       uint64_t samples);
 bool cli_is_lone_index(const char *path);
 
 /* Filters; they print their errors. cli_filter applies --samples and --fields,
@@ -297,6 +310,21 @@ int cli_extract_to(const cli_args *args, const char *folder);
     {                                                                                    \
         "allow-pipe", 0, NULL, "run pipe:COMMAND in a shell and read its output"         \
     }
+#define CLI_WITHOUT                                                                      \
+    {                                                                                    \
+        "without", 0, "LIST", "leave out these keys: a,b or @FILE"                       \
+    }
+#define CLI_FIELDS(letter)                                                               \
+    {                                                                                    \
+        "fields", letter, "LIST",                                                        \
+            "only samples that have all of these fields, and only these fields"          \
+    }
+#define CLI_FIELDS_TEXT                                                                  \
+    "--fields 'jpg;png,cls' takes the first of jpg and png that a sample has, and "      \
+    "names "                                                                             \
+    "it jpg; 'img=jpg;png' names it img. The number of samples that are left out "       \
+    "because "                                                                           \
+    "they lack a field is printed on standard error."
 #define CLI_KEYS                                                                         \
     {                                                                                    \
         "keys", 0, "RULE",                                                               \

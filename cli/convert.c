@@ -13,7 +13,7 @@ static const char *const of_samples[] = {
     "resume",  "append",  "check",      "keys",       "lenient",   "json",     "threads",
     "weights", "number",  "key",        "max-sample", "order",     "seed",     "epoch",
     "rank",    "uneven",  "by",         "block",      "chunk",     "window",   "rounds",
-    "mix",     "payload", "allow-pipe", NULL};
+    "mix",     "payload", "allow-pipe", "without",    NULL};
 /* Options that apply only to some targets. */
 static const cli_applies of_targets[] = {
     {"max-size", CLI_TO_FOLD | CLI_TO_SHARDS, "folders and numbered archives"},
@@ -37,9 +37,9 @@ static const cli_applies of_targets[] = {
 
 /* Options that select samples. With one of these, the target is not a plain copy. */
 static const char *const choosing[] = {
-    "fields", "samples", "range",  "order",     "seed", "epoch",
-    "rank",   "uneven",  "by",     "weights",   "key",  "mix",
-    "block",  "payload", "number", "max-count", NULL};
+    "fields", "samples", "range",  "order",     "seed",    "epoch",
+    "rank",   "uneven",  "by",     "weights",   "key",     "mix",
+    "block",  "payload", "number", "max-count", "without", NULL};
 
 static bool has_any(const cli_args *args, const char *const *names)
 {
@@ -196,9 +196,9 @@ static int run(const cli_args *args)
 
 static const cli_option options[] = {
     CLI_HEADING("Selection"),
-    {"fields", 0, "LIST",
-     "only samples that have all of these fields, and only these fields"},
+    CLI_FIELDS(0),
     {"samples", 's', "LIST", "only these keys, in the source's order: a,b or @FILE"},
+    CLI_WITHOUT,
     {"range", 0, "A:B",
      "only numbers A to B - 1 of the selected samples, in the chosen order"},
     CLI_HEADING("Order"),

@@ -122,7 +122,8 @@ static int convert_streams(conversion *c)
 
 static int convert_files(conversion *c)
 {
-    static const char *const not_here[] = {"fields", "samples", "range", "check"};
+    static const char *const not_here[] = {"fields", "samples", "without", "range",
+                                           "check"};
     if (cli_has(&c->sources, "files"))
         return cli_usage(c->sources.command,
                          "%s: the source already consists of plain files",

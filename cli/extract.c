@@ -78,8 +78,8 @@ static int run(const cli_args *args)
 static const cli_option options[] = {
     {"output", 'o', "DIR", "target folder; created if it does not exist"},
     {"samples", 's', "LIST", "only these keys, in the fold's order: a,b or @FILE"},
-    {"fields", 'f', "LIST",
-     "only samples that have all of these fields, and only these fields"},
+    CLI_WITHOUT,
+    CLI_FIELDS('f'),
     {"overwrite", 0, NULL, "replace existing files"},
     {"check", 0, NULL, "compare the bytes with the checksums in the .tarsum"},
     CLI_KEYS,

@@ -119,16 +119,34 @@ static int lacks(const cli_fold *f, const char *key, const char *field)
 {
     char shown[200];
     const char *path = f->fold.index_path ? f->fold.index_path : f->fold.shards[0];
-    cli_note("tarn: %s: sample %s has no field %s; it has ", path,
-             tarn_printable(shown, sizeof shown, key, strlen(key)), field);
+    cli_note("tarn: %s: sample %s has no field %s%s", path,
+             tarn_printable(shown, sizeof shown, key, strlen(key)), field,
+             f->count ? "; it has " : "");
     put_names(f, ", ");
     return CLI_DATA;
+}
+
+/* "jpg;png": the dataset then has only this field, whose name *field becomes. */
+static int choose_field(cli_fold *f, const char **field)
+{
+    tarn_error err;
+    tarn_dataset *made;
+    if (!*field || !strpbrk(*field, ";=")) return CLI_OK;
+    if (tarn_dataset_with_fields(f->set, field, 1, &made, &err) != TARN_OK)
+        return cli_fail(&err);
+    tarn_dataset_close(f->set);
+    f->set = made;
+    *field = tarn_dataset_field(made, 0);
+    return CLI_OK;
 }
 
 static int get(cli_fold *f, const char *key, const char *field, const char *output)
 {
     tarn_error err;
     uint64_t sample;
+    const char *asked = field;
+    int status = choose_field(f, &field);
+    if (status != CLI_OK) return status;
     if (tarn_dataset_find(f->set, &key, 1, &sample, NULL, &err) != TARN_OK ||
         cli_members_of(f, f->set, sample, &err) != TARN_OK)
         return cli_fail(&err);
@@ -137,8 +155,8 @@ static int get(cli_fold *f, const char *key, const char *field, const char *outp
     while (field && k < f->count &&
            strcmp(tarn_dataset_field(f->set, f->members[k].field), field) != 0)
         k++;
-    if (k == f->count) return lacks(f, key, field);
-    return is_folder(output) ? get_files(f, sample, field, output)
+    if (k == f->count) return lacks(f, key, asked);
+    return is_folder(output) ? get_files(f, sample, asked, output)
                              : get_field(f->set, sample, f->members[k].field, output);
 }
 

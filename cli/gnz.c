@@ -255,12 +255,20 @@ int cli_gnz_ls(const cli_args *args)
 {
     tarn_error err;
     tarn_gnz *gnz;
-    static const char *const others[] = {"members", "samples", "fields", "keys",
-                                         "lenient", "columns", "where",  "key"};
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
-        if (cli_has(args, others[i]))
-            return cli_usage(args->command, "--%s does not apply to array files",
-                             others[i]);
+    static const char rows[] = "its arrays are listed; --order identity lists its rows";
+    static const cli_instead others[] = {
+        {"members", rows},
+        {"samples", rows},
+        {"without", rows},
+        {"fields", rows},
+        {"key", rows},
+        {"keys", "it is for folders of shards without an index"},
+        {"lenient", "it is for folders of shards without an index"},
+        {"columns", "it is for record packs (.iac)"},
+        {"where", "it is for record packs (.iac)"},
+        {NULL, NULL}};
+    int refused = cli_refuse_for(args, "an array file", others);
+    if (refused != CLI_OK) return refused;
     if (tarn_gnz_open(args->words[0], NULL, &gnz, &err) != TARN_OK) return cli_fail(&err);
     int status = CLI_OK;
     tarn_gnz_info info;

@@ -1,5 +1,6 @@
 /* The subcommands for record packs (.iac): a thin layer over tarn/iac.h. */
 #include <ctype.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -234,46 +235,121 @@ static tarn_status list_all(listing *l, tarn_error *err)
     return TARN_OK;
 }
 
-static tarn_status list_where(listing *l, const char *where, tarn_error *err)
+/* --- ls --where -------------------------------------------------------------------- */
+
+/* "age>=80": the column, and the condition. False if it is neither. */
+static bool parse_where(const char *text, char *column, tarn_condition *c,
+                        const char **value)
 {
-    const char *equals = strchr(where, '=');
-    char *column = strndup(where, (size_t)(equals - where));
-    uint64_t row = 0, from = 0;
-    tarn_status status;
-    if (!column) cli_no_memory();
-    while ((status = tarn_iac_find(l->pack, column, equals + 1, strlen(equals + 1), from,
-                                   &row, err)) == TARN_OK) {
-        status = list_row(l, row, err);
-        if (status != TARN_OK || ferror(stdout)) break;
-        from = row + 1;
-    }
-    free(column);
-    return status == TARN_ERR_NO_SAMPLE && from ? TARN_OK : status;
+    size_t len = strcspn(text, "=<>");
+    const char *at = text + len;
+    char *end;
+    if (!len || !*at) return false;
+    memcpy(column, text, len);
+    column[len] = '\0';
+    char order = *at++;
+    bool equal = *at == '=';
+    at += equal;
+    c->name = column;
+    *value = at;
+    c->kind = order == '=' ? TARN_CONDITION_COLUMN : TARN_CONDITION_BETWEEN;
+    if (order == '=') return true;
+    double number = strtod(at, &end);
+    if (end == at || *end || number != number) return false;
+    if (order == '>') c->min = equal ? number : nextafter(number, INFINITY);
+    if (order == '<') c->max = equal ? number : nextafter(number, -INFINITY);
+    return true;
 }
 
-int cli_iac_ls(const cli_args *args)
+/* Applies one --where to a dataset, and replaces it. */
+static int keep_where(const cli_args *args, const char *where, tarn_dataset **set)
 {
-    static const char *const foreign[] = {"members", "null",  "samples", "fields", "keys",
-                                          "lenient", "stats", "key",     NULL};
     tarn_error err;
-    const char *where = cli_value(args, "where");
-    int refused = cli_refuse(args, "the rows of a record pack", foreign);
-    if (refused != CLI_OK) return refused;
-    listing l = {.json = cli_has(args, "json"),
-                 .names = cli_has(args, "names"),
-                 .out.out = stdout};
-    if (where && !strchr(where, '='))
-        return cli_usage(args->command, "--where takes COLUMN=VALUE");
-    if (tarn_iac_open(args->words[0], NULL, &l.pack, &err) != TARN_OK)
+    tarn_dataset *kept;
+    tarn_condition c = TARN_CONDITION_INIT;
+    const char *value;
+    char *column = malloc(strlen(where) + 1);
+    if (!column) cli_no_memory();
+    c.names = &value;
+    c.n_names = 1;
+    int status = CLI_OK;
+    if (!parse_where(where, column, &c, &value))
+        status = cli_usage(args->command,
+                           "--where takes COLUMN=VALUE, or COLUMN and >, >=, < or <= and "
+                           "a number, not %s",
+                           where);
+    else if (tarn_dataset_filter(*set, &c, &kept, &err) != TARN_OK)
+        status = cli_fail(&err);
+    free(column);
+    if (status != CLI_OK) return status;
+    tarn_dataset_close(*set);
+    *set = kept;
+    return CLI_OK;
+}
+
+static int list_where(const cli_args *args, listing *l)
+{
+    tarn_error err;
+    tarn_dataset *set;
+    tarn_dataset_options o = TARN_DATASET_OPTIONS_INIT;
+    const char *where;
+    o.records = true;
+    if (tarn_dataset_open(args->words[0], &o, &set, &err) != TARN_OK)
         return cli_fail(&err);
-    int status = CLI_DATA;
-    if (choose_columns(args, &l)) {
-        status = CLI_OK;
-        if ((where ? list_where(&l, where, &err) : list_all(&l, &err)) != TARN_OK) {
+    int status = CLI_OK;
+    for (size_t i = 0; status == CLI_OK && (where = cli_value_at(args, "where", i)); i++)
+        status = keep_where(args, where, &set);
+    uint64_t count = status == CLI_OK ? tarn_dataset_count(set) : 0;
+    if (status == CLI_OK && count == 0) {
+        cli_note("tarn: %s: no record meets --where\n", args->words[0]);
+        status = CLI_DATA;
+    }
+    for (uint64_t i = 0; i < count && status == CLI_OK && !ferror(stdout); i++) {
+        tarn_place place;
+        if (tarn_dataset_locate(set, i, TARN_NO_FIELD, &place, sizeof place, &err) !=
+                TARN_OK ||
+            list_row(l, place.row, &err) != TARN_OK) {
             fflush(stdout);
             status = cli_fail(&err);
         }
     }
+    tarn_dataset_close(set);
+    return status;
+}
+
+static int list_rows(const cli_args *args, listing *l)
+{
+    tarn_error err;
+    if (cli_has(args, "where")) return list_where(args, l);
+    if (list_all(l, &err) == TARN_OK) return CLI_OK;
+    fflush(stdout);
+    return cli_fail(&err);
+}
+
+int cli_iac_ls(const cli_args *args)
+{
+    static const char shards[] = "it is for folders of shards without an index";
+    static const char rows[] = "its rows are listed; choose some with --where";
+    static const cli_instead foreign[] = {
+        {"members", "its rows are listed; choose what is shown with --columns"},
+        {"null", "its rows are listed, and have no keys"},
+        {"samples", rows},
+        {"without", rows},
+        {"fields", "its columns are listed; choose some with --columns"},
+        {"keys", shards},
+        {"lenient", shards},
+        {"stats", "it is for array files (.gnz); tarn info describes a record pack"},
+        {"key", "it needs --order"},
+        {NULL, NULL}};
+    tarn_error err;
+    int refused = cli_refuse_for(args, "a record pack", foreign);
+    if (refused != CLI_OK) return refused;
+    listing l = {.json = cli_has(args, "json"),
+                 .names = cli_has(args, "names"),
+                 .out.out = stdout};
+    if (tarn_iac_open(args->words[0], NULL, &l.pack, &err) != TARN_OK)
+        return cli_fail(&err);
+    int status = choose_columns(args, &l) ? list_rows(args, &l) : CLI_DATA;
     free(l.columns);
     tarn_iac_close(l.pack);
     return status;
@@ -356,8 +432,6 @@ static void show_report(cli_json *j, const tarn_iac_report *r, const tarn_error 
     cli_json_number(j, "checksummed", r->checksummed);
     cli_json_number(j, "bytes", r->bytes);
     cli_json_number(j, "problem_count", r->problems);
-    cli_json_close(j, '}');
-    cli_json_line(j);
 }
 
 int cli_iac_verify(const cli_args *args)
@@ -378,8 +452,13 @@ int cli_iac_verify(const cli_args *args)
         tarn_iac_verify(args->words[0], &o, &report, sizeof report, &err);
     cli_progress_end(&w.progress);
     show_report(&w.json, &report, status == TARN_OK ? NULL : &err);
+    int decoded = CLI_OK;
+    if (status == TARN_OK && cli_has(args, "decode"))
+        decoded = cli_verify_decode(args, &w.json);
+    if (w.json.out) cli_json_close(&w.json, '}');
+    if (w.json.out) cli_json_line(&w.json);
     if (status != TARN_OK) return cli_fail(&err);
-    return report.problems ? CLI_DATA : CLI_OK;
+    return report.problems ? CLI_DATA : decoded;
 }
 
 /* --- pack and convert -------------------------------------------------------------- */

@@ -225,8 +225,14 @@ static int list_index(const char *path, bool json)
 }
 
 /* Options that would have no effect are an error. */
-static const char *const of_files[] = {"stats", "columns", "where", "key", NULL};
-static const char *const of_names[] = {"names", "null", "samples", "fields", NULL};
+static const cli_instead of_files[] = {
+    {"stats", "it is for array files (.gnz); tarn info counts samples and fields"},
+    {"columns", "it is for record packs (.iac); use --fields"},
+    {"where", "it is for record packs (.iac); choose samples with --samples or --fields"},
+    {"key", "it is for .iac and .gnz with --order; samples have keys"},
+    {NULL, NULL}};
+static const char *const of_names[] = {"names",   "null",   "samples",
+                                       "without", "fields", NULL};
 
 static int list(const cli_args *args, listing *l)
 {
@@ -241,7 +247,7 @@ static int list(const cli_args *args, listing *l)
     }
     if (cli_is_gnz(path)) return cli_gnz_ls(args);
     if (cli_is_pack(path)) return cli_iac_ls(args);
-    int status = cli_refuse(args, "samples", of_files);
+    int status = cli_refuse_for(args, "samples", of_files);
     if (status != CLI_OK) return status;
     if (cli_is_stream(path)) return list_stream(args, l);
     if (!cli_is_lone_index(path)) return list_fold(args, l);
@@ -268,15 +274,16 @@ static const cli_option options[] = {
     {"names", '1', NULL, "keys only, one per line"},
     {"null", '0', NULL, "keys only, each terminated by NUL"},
     {"samples", 's', "LIST", "only these keys, in the fold's order: a,b or @FILE"},
-    {"fields", 'f', "LIST",
-     "only samples that have all of these fields, and only these fields"},
+    CLI_WITHOUT,
+    CLI_FIELDS('f'),
     CLI_KEYS,
     {"lenient", 0, NULL, "without an index: skip damaged parts"},
     CLI_ALLOW_PIPE,
     {"stats", 0, NULL, "arrays: minimum, maximum, mean and a histogram"},
     {"key", 0, "COLUMN", "--order on .iac, .gnz: column or array that holds the keys"},
     {"columns", 0, "LIST", "record packs: only these columns: a,b"},
-    {"where", 0, "COL=VALUE", "record packs: only rows with this value"},
+    {"where", 0, "COL=VALUE",
+     "record packs: only rows with this value; also COL>N, >=, <, <=; repeat it for AND"},
     CLI_ORDER,
     {"json", 0, NULL, "print one JSON object per sample, one per line"},
     {NULL, 0, NULL, NULL}};
@@ -293,6 +300,7 @@ static const cli_example examples[] = {
      "arrays: name, type, shape, bytes, and statistics of the values"},
     {"tarn ls --where patient_id=p7 tiles.iac",
      "some rows of a record pack, with all columns"},
+    {"tarn ls --where stain=HE --where 'age>=80' tiles.iac", "rows that meet both"},
     {NULL, NULL}};
 
 const cli_command cli_ls = {
@@ -315,7 +323,7 @@ const cli_command cli_ls = {
         "they are listed as several samples, with a warning.\n\n@FILE contains one key "
         "per line, or keys terminated by NUL; @- is standard input.\n\nFor a .gnz, the "
         "arrays are listed: name, type, shape, bytes. For an .iac, the rows are listed: "
-        "row number, payload size and the columns of the index.",
+        "row number, payload size and the columns of the index.\n\n" CLI_FIELDS_TEXT,
     .options = options,
     .examples = examples,
     .run = run,

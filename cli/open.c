@@ -16,6 +16,16 @@ static void note_scan(const tarn_fold_info *fold, const char *path)
         fold->name);
 }
 
+static void note_opened(const tarn_dataset *set, const char *const *fields)
+{
+    tarn_dataset_info info;
+    size_t count = 0;
+    tarn_dataset_info_get(set, &info, sizeof info);
+    while (fields[count])
+        count++;
+    cli_note_left_out(fields, count, info.left_out, info.in_file);
+}
+
 int cli_dataset_open(const cli_args *args, const char *path, tarn_keys keys,
                      const char *const *fields, tarn_dataset **out)
 {
@@ -37,7 +47,9 @@ int cli_dataset_open(const cli_args *args, const char *path, tarn_keys keys,
     index.progress_context = &progress;
     tarn_status status = tarn_dataset_open(path, &o, out, &err);
     cli_progress_end(&progress);
-    return status == TARN_OK ? CLI_OK : cli_fail(&err);
+    if (status != TARN_OK) return cli_fail(&err);
+    if (fields) note_opened(*out, fields);
+    return CLI_OK;
 }
 
 bool cli_is_fold_path(const char *path)
@@ -110,16 +122,40 @@ static int replace(cli_fold *f, tarn_status status, tarn_dataset *made,
     return CLI_OK;
 }
 
-static int keep_samples(cli_fold *f, const cli_list *keys)
+static int keep_keys(cli_fold *f, const cli_list *keys, tarn_condition_kind kind)
 {
     tarn_error err;
     tarn_dataset *kept = NULL;
     tarn_condition c = TARN_CONDITION_INIT;
-    c.kind = TARN_CONDITION_KEYS;
+    c.kind = kind;
     c.names = keys->items;
     c.n_names = keys->count;
     tarn_status status = tarn_dataset_filter(f->set, &c, &kept, &err);
     return replace(f, status, kept, &err);
+}
+
+static int keep_samples(cli_fold *f, const cli_list *keys)
+{
+    return keep_keys(f, keys, TARN_CONDITION_KEYS);
+}
+
+static int drop_samples(cli_fold *f, const cli_list *keys)
+{
+    return keep_keys(f, keys, TARN_CONDITION_WITHOUT);
+}
+
+void cli_note_left_out(const char *const *fields, size_t count, uint64_t left_out,
+                       uint64_t samples)
+{
+    char shown[200];
+    if (left_out == 0) return;
+    cli_note("tarn: %llu of %s %s", (unsigned long long)left_out,
+             cli_count(samples, "sample"),
+             count == 1 ? "have no field" : "lack one of the fields");
+    for (size_t i = 0; i < count; i++)
+        cli_note("%s %s", i ? "," : "",
+                 tarn_printable(shown, sizeof shown, fields[i], strlen(fields[i])));
+    cli_note(" and are left out\n");
 }
 
 int cli_fold_fields(cli_fold *f, const char *const *fields, size_t count)
@@ -130,8 +166,11 @@ int cli_fold_fields(cli_fold *f, const char *const *fields, size_t count)
     c.kind = TARN_CONDITION_HAVING;
     c.names = fields;
     c.n_names = count;
+    uint64_t samples = tarn_dataset_count(f->set);
     tarn_status status = tarn_dataset_filter(f->set, &c, &made, &err);
-    if (replace(f, status, made, &err) != CLI_OK) return CLI_DATA;
+    int kept = replace(f, status, made, &err);
+    if (kept != CLI_OK) return kept;
+    cli_note_left_out(fields, count, samples - tarn_dataset_count(f->set), samples);
     status = tarn_dataset_with_fields(f->set, fields, count, &made, &err);
     return replace(f, status, made, &err);
 }
@@ -157,6 +196,7 @@ static int apply(cli_fold *f, const char *value,
 int cli_filter(const cli_args *args, cli_fold *f)
 {
     int status = apply(f, cli_value(args, "samples"), keep_samples);
+    if (status == CLI_OK) status = apply(f, cli_value(args, "without"), drop_samples);
     return status == CLI_OK ? apply(f, cli_value(args, "fields"), require_fields)
                             : status;
 }

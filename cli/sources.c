@@ -61,14 +61,14 @@ static int open_one(const cli_args *args, const char *path, tarn_keys keys,
 
 /* --- Requested keys ---------------------------------------------------------------- */
 
-static tarn_status keep_found(cli_source *part, const cli_list *keys, bool *anywhere,
-                              tarn_error *err)
+static tarn_status keep_found(cli_source *part, const cli_list *keys,
+                              tarn_condition_kind kind, bool *anywhere, tarn_error *err)
 {
     bool *found = calloc(keys->count + 1, sizeof *found);
     tarn_dataset *kept;
     tarn_condition c = TARN_CONDITION_INIT;
     if (!found) cli_no_memory();
-    c.kind = TARN_CONDITION_KEYS;
+    c.kind = kind;
     c.names = keys->items;
     c.n_names = keys->count;
     c.found = found;
@@ -103,7 +103,7 @@ static int tell_missing(const cli_list *keys, const bool *anywhere)
     return CLI_DATA;
 }
 
-static int keep_samples(cli_sources *s, const char *value)
+static int keep_samples(cli_sources *s, const char *value, tarn_condition_kind kind)
 {
     tarn_error err;
     cli_list keys;
@@ -113,7 +113,7 @@ static int keep_samples(cli_sources *s, const char *value)
         if (!anywhere) cli_no_memory();
         status = CLI_OK;
         for (size_t k = 0; k < s->n && status == CLI_OK; k++)
-            if (keep_found(&s->parts[k], &keys, anywhere, &err) != TARN_OK)
+            if (keep_found(&s->parts[k], &keys, kind, anywhere, &err) != TARN_OK)
                 status = cli_fail(&err);
         if (status == CLI_OK) status = tell_missing(&keys, anywhere);
         free(anywhere);
@@ -179,6 +179,7 @@ static bool all_folds(const cli_sources *s)
 int cli_sources_open(const cli_args *args, tarn_keys keys, cli_sources *out)
 {
     const char *samples = cli_value(args, "samples");
+    const char *without = cli_value(args, "without");
     int status = CLI_OK;
     *out = (cli_sources){.parts = calloc((size_t)args->n_words + 1, sizeof *out->parts)};
     if (!out->parts) cli_no_memory();
@@ -189,7 +190,10 @@ int cli_sources_open(const cli_args *args, tarn_keys keys, cli_sources *out)
     if (status == CLI_OK && cli_has(args, "key") && all_folds(out))
         status = cli_usage(args->command,
                            "--key applies only to .iac and .gnz; a fold has keys");
-    if (status == CLI_OK && samples) status = keep_samples(out, samples);
+    if (status == CLI_OK && samples)
+        status = keep_samples(out, samples, TARN_CONDITION_KEYS);
+    if (status == CLI_OK && without)
+        status = keep_samples(out, without, TARN_CONDITION_WITHOUT);
     for (size_t k = 0; k < out->n; k++) {
         out->parts[k].first = out->count;
         out->count += out->parts[k].info.samples;

@@ -31,6 +31,14 @@ int cli_stream_filters(const cli_args *args, cli_stream *s, tarn_samples_options
     const char *samples = cli_value(args, "samples"), *fields = cli_value(args, "fields");
     if (samples && strcmp(samples, "@-") == 0 && strcmp(args->words[0], "-") == 0)
         return cli_usage(args->command, "- and @- both refer to standard input");
+    if (cli_has(args, "without"))
+        return cli_usage(args->command, "--without cannot be used with a stream: give a "
+                                        "folder, a .tar or an .iac");
+    if (fields && strpbrk(fields, ";="))
+        return cli_usage(args->command,
+                         "--fields %s: alternatives and other names cannot be used with "
+                         "a stream; give a folder, a .tar or an .iac",
+                         fields);
     if (samples && !cli_list_get(samples, &s->keys)) return CLI_DATA;
     if (fields) {
         if (!cli_list_get(fields, &s->fields)) return CLI_DATA;

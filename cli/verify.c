@@ -1,12 +1,17 @@
 /* tarn verify: runs every check and reports all problems. */
+#include <string.h>
+
 #include "cli.h"
 
 static void on_repair(void *context, const tarn_error *what)
 {
     char text[TARN_ERROR_PATH_MAX + TARN_ERROR_MESSAGE_MAX + 64];
     cli_watcher *w = context;
-    fprintf(w->json.out ? stderr : stdout, "repaired: %s\n",
-            tarn_error_text(what, text, sizeof text));
+    const char *shown = tarn_error_text(what, text, sizeof text);
+    if (w->json.out)
+        cli_note("repaired: %s\n", shown);
+    else
+        cli_print("repaired: %s\n", shown);
 }
 
 static void print_report(const tarn_verify_report *r, bool repair)
@@ -37,8 +42,21 @@ static void show_json(cli_json *j, const tarn_verify_report *r, const tarn_error
     cli_json_number(j, "problem_count", r->problems);
     cli_json_number(j, "repairs", r->repairs);
     cli_json_number(j, "remaining", r->remaining);
-    cli_json_close(j, '}');
-    cli_json_line(j);
+}
+
+static int check_options(const cli_args *args)
+{
+    static const char *const other[] = {"decode", NULL};
+    const char *path = args->words[0];
+    if (cli_has(args, "bad-keys") && !cli_has(args, "decode"))
+        return cli_usage(args->command, "--bad-keys works only with --decode");
+    if (cli_is_gnz(path))
+        return cli_refuse(args, "an array file, which has no encoded fields", other);
+    if (cli_is_stream(path))
+        return cli_refuse(args, "a stream; give a folder, a .tar or an .iac", other);
+    if (cli_is_lone_index(path))
+        return cli_refuse(args, "an index without its shards", other);
+    return CLI_OK;
 }
 
 static int run(const cli_args *args)
@@ -46,6 +64,8 @@ static int run(const cli_args *args)
     tarn_error err;
     tarn_verify_options o = TARN_VERIFY_OPTIONS_INIT;
     tarn_verify_report report;
+    int usage = check_options(args);
+    if (usage != CLI_OK) return usage;
     if (cli_is_gnz(args->words[0])) return cli_gnz_verify(args);
     cli_watcher w;
     if (cli_is_pack(args->words[0])) return cli_iac_verify(args);
@@ -65,12 +85,20 @@ static int run(const cli_args *args)
         show_json(&w.json, &report, status == TARN_OK ? NULL : &err);
     else if (status == TARN_OK)
         print_report(&report, o.repair);
+    int decoded = CLI_OK;
+    if (status == TARN_OK && cli_has(args, "decode"))
+        decoded = cli_verify_decode(args, &w.json);
+    if (w.json.out) cli_json_close(&w.json, '}');
+    if (w.json.out) cli_json_line(&w.json);
     if (status != TARN_OK) return cli_fail(&err);
-    return report.remaining ? CLI_DATA : CLI_OK;
+    return report.remaining ? CLI_DATA : decoded;
 }
 
 static const cli_option options[] = {
     {"repair", 0, NULL, "rebuild index and sums; move torn tails to SHARD.bad"},
+    {"decode", 0, NULL, "also decode every field that has a codec"},
+    {"bad-keys", 0, "FILE",
+     "--decode: write the keys of samples that cannot be decoded, one per line"},
     {"threads", 'j', "N", "number of shards to check at once (default: all cores)"},
     CLI_ALLOW_PIPE,
     {"json", 0, NULL, "print the problems and the counts as JSON"},
@@ -81,6 +109,8 @@ static const cli_example examples[] = {
     {"tarn verify data/birds", "all folds of a folder"},
     {"tarn verify --repair data/birds:train", "after a writer crashed"},
     {"tarn verify shard.tar", "one archive"},
+    {"tarn verify --decode --bad-keys bad.txt data/birds:train",
+     "images and other fields that cannot be decoded"},
     {"tarn verify https://host/shard.tar.gz", "a stream: every header, and the end"},
     {"tarn verify x.gnz", "an array file: header, padding, checksums of the arrays"},
     {"tarn verify tiles.iac",
@@ -104,7 +134,11 @@ const cli_command cli_verify = {
         "because a new index would hide the damage; tarn index accepts the data as "
         "it is. If the old checksums are damaged, new ones are made of the payloads as "
         "they are now, and the message says so. Members that collide cannot be "
-        "repaired.\n\nFor a .gnz, the header, "
+        "repaired.\n\n--decode then decodes every field that has a codec (images, "
+        "numbers, JSON, arrays) on all cores, and lists the samples with a field that "
+        "cannot be decoded: file, offset, key, field and reason. --bad-keys writes "
+        "their keys to a file, for tarn ls, extract or convert --without @FILE, or for "
+        "filter(without=...) in Python.\n\nFor a .gnz, the header, "
         "the bytes between arrays and the checksums (tarn pack --checksums) are "
         "checked. --repair completes or undoes an interrupted update.",
     .options = options,

@@ -52,9 +52,18 @@ typedef struct tarn_dataset_options {
     size_t size; /* of this struct; set by the initialiser */
 
     /* The fields, a list that ends with NULL. The dataset then has only the samples that
-     * have all of these fields. A sample that has one of them twice is an error, and the
-     * message names the sample. A field may be listed more than once, and one leading dot
-     * is dropped. NULL: all samples and all fields; samples may lack some fields.
+     * have all of these fields; tarn_dataset_info counts the others. A sample that has
+     * one of them twice is an error, and the message names the sample. A field may be
+     * listed more than once, and one leading dot is dropped. NULL: all samples and all
+     * fields; samples may lack some fields.
+     *
+     * "jpg;png;webp" has alternatives: the first of these fields that a sample has. Its
+     * name is the first one, jpg. "img=jpg;png" names it img, and "img=jpg" just gives a
+     * field another name. Alternatives that the file does not have are skipped, but it
+     * must have one. The form of each sample's bytes is that of the field it has: see
+     * tarn_dataset_form. A field of the file whose name contains ; or = can be listed by
+     * that name. TARN_ERR_USAGE if an entry is malformed, or if two different fields have
+     * the same name.
      *
      * In addition to the fields in the file there are the following fields, all as text:
      * _idx, the number of the sample (see tarn_dataset_sequence); _key (also _name,
@@ -137,6 +146,8 @@ typedef struct tarn_dataset_info {
     uint64_t epoch;   /* of its order */
     uint64_t seed;    /* of its order; 0 if it has none */
     uint64_t rank, world_size;
+    uint64_t left_out; /* left out on opening because they lack a listed field; see
+                          tarn_dataset_lacking */
 } tarn_dataset_info;
 
 /* Fills *out, of size bytes. */
@@ -149,6 +160,17 @@ TARN_API uint64_t tarn_dataset_count(const tarn_dataset *dataset);
 /* Returns the name of a field by number, or NULL past the last. Borrowed until the
  * dataset is closed. */
 TARN_API const char *tarn_dataset_field(const tarn_dataset *dataset, uint32_t field);
+
+/* Returns a name that the field has in the file, by number, or NULL past the last. There
+ * are several names if the field has alternatives, or in a mix of sources that name it
+ * differently. Borrowed until the dataset is closed. */
+TARN_API const char *tarn_dataset_field_stored(const tarn_dataset *dataset,
+                                               uint32_t field, uint32_t number);
+
+/* Returns the number of samples in the file that lack the field (with all its
+ * alternatives), if the dataset was opened with a list of fields and left out samples;
+ * otherwise 0. */
+TARN_API uint64_t tarn_dataset_lacking(const tarn_dataset *dataset, uint32_t field);
 
 /* Finds the number of the first field with a name. TARN_ERR_NO_FIELD if there is none;
  * the message lists the existing fields. */
@@ -204,8 +226,8 @@ typedef struct tarn_field_form {
     const uint64_t *shape; /* borrowed, like codec, until the dataset is closed */
 } tarn_field_form;
 
-/* Gets the form of a field. The sample matters only in a mix; it need not have the
- * field. */
+/* Gets the form of a field. The sample matters only in a mix, where it must have the
+ * field, and for a field with alternatives. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_form(tarn_dataset *dataset,
                                                     uint64_t sample, uint32_t field,
                                                     tarn_field_form *out,
@@ -302,9 +324,10 @@ TARN_API TARN_CHECKED tarn_status tarn_dataset_key_of_name(const tarn_dataset *d
 
 /* --- Choosing fields ---------------------------------------------------------------- */
 
-/* Creates a dataset of the same samples with these fields only. Samples that lack some of
- * them are kept. Nothing is read. TARN_ERR_NO_FIELD for a name that the file does not
- * have; the message lists the existing fields. */
+/* Creates a dataset of the same samples with these fields only, which are written as in
+ * the options for opening. Samples that lack some of them are kept. Nothing is read.
+ * TARN_ERR_NO_FIELD for a name that the file does not have; the message lists the
+ * existing fields. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_with_fields(tarn_dataset *dataset,
                                                            const char *const *fields,
                                                            size_t count,
@@ -392,14 +415,19 @@ typedef enum tarn_condition_kind {
     /* Samples listed in the JSON file at the path name: a list of names, which
      * tarn_dataset_key_of_name converts to keys. */
     TARN_CONDITION_JSON = 2,
-    TARN_CONDITION_HAVING = 3,  /* names: samples with all these fields (of the file) */
-    TARN_CONDITION_LACKING = 4, /* name: samples without this field (of the file) */
+    /* A field in these three is one of the dataset or of the file. It may be written with
+     * alternatives, as in the options for opening. */
+    TARN_CONDITION_HAVING = 3,  /* names: samples with all these fields */
+    TARN_CONDITION_LACKING = 4, /* name: samples without this field */
     TARN_CONDITION_SIZE = 5, /* samples whose field (name) has min to max stored bytes */
     /* Records of a record pack whose column (name) has one of the values in names: text,
-     * or the digits of an integer. */
+     * or the digits of an integer. A value that is not an integer is an error if the
+     * column has integers. */
     TARN_CONDITION_COLUMN = 6,
-    /* Records whose column (name) is a number from min to max. */
-    TARN_CONDITION_BETWEEN = 7
+    /* Records whose column (name) is a number from min to max; null is not. A column
+     * with other values is an error. */
+    TARN_CONDITION_BETWEEN = 7,
+    TARN_CONDITION_WITHOUT = 8 /* names: samples with other keys than these */
 } tarn_condition_kind;
 
 typedef struct tarn_condition {
@@ -414,11 +442,13 @@ typedef struct tarn_condition {
      * before the order, of the dataset itself. */
     const bool *mask;
 
-    /* KEYS, JSON: missing keys are an error, which gives their number and the first few,
-     * unless found or missing is set. found, for KEYS only, is set for each name.
-     * *missing is set to the number of missing keys. */
+    /* KEYS, JSON, WITHOUT: missing keys are an error, which gives their number and the
+     * first few, unless found or missing is set. found, not for JSON, is set for each
+     * name. *missing is set to the number of missing keys. */
     bool *found;
     size_t *missing;
+
+    bool numeric; /* COLUMN: the values are numbers, so a column of text is an error */
 } tarn_condition;
 
 #define TARN_CONDITION_INIT                                                              \

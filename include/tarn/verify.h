@@ -7,6 +7,8 @@
 #define TARN_VERIFY_H
 
 #include <tarn/base.h>
+#include <tarn/codec.h>
+#include <tarn/dataset.h>
 #include <tarn/index.h>
 
 #ifdef __cplusplus
@@ -49,6 +51,51 @@ TARN_API TARN_CHECKED tarn_status tarn_verify(const char *path,
                                               const tarn_verify_options *options,
                                               tarn_verify_report *report, size_t size,
                                               tarn_error *err);
+
+/* --- Decoding ------------------------------------------------------------------------
+ *
+ * Decodes every field that has a codec, as a loader would, and discards the values. */
+
+/* A field that cannot be read or decoded. Everything is borrowed until the call
+ * returns. */
+typedef struct tarn_undecodable {
+    uint64_t sample;
+    const char *key;   /* empty if it cannot be read either */
+    const char *field; /* in the dataset */
+    /* The reason; path and offset are those of the field, where that is known. */
+    const tarn_error *why;
+} tarn_undecodable;
+
+typedef struct tarn_verify_decode_options {
+    size_t size;                       /* of this struct; set by the initialiser */
+    unsigned threads;                  /* 0: one per core */
+    const tarn_decode_options *decode; /* NULL: the defaults */
+    /* Called for each field that cannot be decoded, in the order of the samples, by one
+     * thread at a time. */
+    void (*undecodable)(void *context, const tarn_undecodable *what);
+    void *context;
+    tarn_progress progress; /* counts samples */
+    void *progress_context;
+} tarn_verify_decode_options;
+
+#define TARN_VERIFY_DECODE_OPTIONS_INIT                                                  \
+    {                                                                                    \
+        .size = sizeof(tarn_verify_decode_options)                                       \
+    }
+TARN_API void tarn_verify_decode_options_init(tarn_verify_decode_options *options,
+                                              size_t size);
+
+typedef struct tarn_verify_decode_report {
+    uint64_t samples;
+    uint64_t decoded;     /* fields that were decoded */
+    uint64_t undecodable; /* samples with a field that cannot be read or decoded */
+} tarn_verify_decode_report;
+
+/* Checks all fields of all samples. TARN_OK means that the check was completed, not that
+ * everything can be decoded. */
+TARN_API TARN_CHECKED tarn_status
+tarn_verify_decode(tarn_dataset *dataset, const tarn_verify_decode_options *options,
+                   tarn_verify_decode_report *report, size_t size, tarn_error *err);
 
 #ifdef __cplusplus
 }

@@ -196,6 +196,17 @@ static int make_plan(tarnpy_dataset *self, Py_ssize_t i, bool formed)
     return 0;
 }
 
+/* Whether some field has another name than in the file, or several. */
+static bool has_renamed(const tarn_dataset *set)
+{
+    const char *name;
+    for (uint32_t i = 0; (name = tarn_dataset_field(set, i)); i++)
+        if (strcmp(tarn_dataset_field_stored(set, i, 0), name) != 0 ||
+            tarn_dataset_field_stored(set, i, 1))
+            return true;
+    return false;
+}
+
 static int make_plans(tarnpy_dataset *self)
 {
     Py_ssize_t count = PyTuple_Size(self->names);
@@ -207,9 +218,11 @@ static int make_plans(tarnpy_dataset *self)
     }
     self->n_names = (size_t)count;
     tarn_dataset_info info;
-    tarn_dataset_info_get(((tarnpy_handle *)self->handle)->set, &info, sizeof info);
+    const tarn_dataset *set = ((tarnpy_handle *)self->handle)->set;
+    tarn_dataset_info_get(set, &info, sizeof info);
+    bool formed = info.kind != TARN_DATASET_FOLD || has_renamed(set);
     for (Py_ssize_t i = 0; i < count; i++)
-        if (make_plan(self, i, info.kind != TARN_DATASET_FOLD) != 0) return -1;
+        if (make_plan(self, i, formed) != 0) return -1;
     return 0;
 }
 
@@ -375,6 +388,31 @@ static PyObject *dataset_sample(PyObject *object, PyObject *number)
     return tarnpy_sample(self, self->handle, sample);
 }
 
+PyDoc_STRVAR(field_doc, "_field(number, name)\n--\n\nReturns one field of a sample by "
+                        "its number, or its key, without maps; KeyError if it lacks "
+                        "the field.");
+PyDoc_STRVAR(has_field_doc, "_has_field(number, name)\n--\n\nReturns whether a sample "
+                            "has a field.");
+
+static PyObject *for_field(PyObject *object, PyObject *args,
+                           PyObject *(*call)(tarnpy_dataset *, uint64_t, PyObject *))
+{
+    unsigned long long number;
+    PyObject *name;
+    if (!PyArg_ParseTuple(args, "KO", &number, &name)) return NULL;
+    return call((tarnpy_dataset *)object, number, name);
+}
+
+static PyObject *dataset_field(PyObject *object, PyObject *args)
+{
+    return for_field(object, args, tarnpy_field);
+}
+
+static PyObject *dataset_has_field(PyObject *object, PyObject *args)
+{
+    return for_field(object, args, tarnpy_has_field);
+}
+
 PyDoc_STRVAR(
     through_doc,
     "_through_maps(sample)\n--\n\nApplies the functions given to map() to a sample.");
@@ -449,6 +487,8 @@ static PyMethodDef dataset_methods[] = {
     {"__getitems__", dataset_getitems, METH_O, getitems_doc},
     {"_through_maps", dataset_through, METH_O, through_doc},
     {"_sample", dataset_sample, METH_O, sample_doc},
+    {"_field", dataset_field, METH_VARARGS, field_doc},
+    {"_has_field", dataset_has_field, METH_VARARGS, has_field_doc},
     {NULL, NULL, 0, NULL},
 };
 

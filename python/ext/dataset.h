@@ -65,6 +65,10 @@ typedef struct tarnpy_dataset {
  * dataset: the current one, or that of an earlier epoch. */
 PyObject *tarnpy_sample(tarnpy_dataset *self, PyObject *handle, uint64_t number);
 
+/* One field of a sample, without maps, and whether the sample has it. */
+PyObject *tarnpy_field(tarnpy_dataset *self, uint64_t number, PyObject *name);
+PyObject *tarnpy_has_field(tarnpy_dataset *self, uint64_t number, PyObject *name);
+
 /* Applies the maps to a sample. Takes over sample. */
 PyObject *tarnpy_through_maps(tarnpy_dataset *self, PyObject *sample);
 

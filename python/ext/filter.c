@@ -16,17 +16,33 @@ static tarnpy_state *state_of(PyObject *self)
 
 /* --- Information ------------------------------------------------------------------- */
 
+/* How many samples of the file lack which fields, as a dict. */
+static PyObject *lacking(const tarn_dataset *set)
+{
+    PyObject *dict = PyDict_New();
+    const char *name;
+    for (uint32_t i = 0; dict && (name = tarn_dataset_field(set, i)); i++) {
+        uint64_t count = tarn_dataset_lacking(set, i);
+        PyObject *number = count ? PyLong_FromUnsignedLongLong(count) : NULL;
+        if (count && (!number || PyDict_SetItemString(dict, name, number) != 0))
+            Py_CLEAR(dict);
+        Py_XDECREF(number);
+    }
+    return dict;
+}
+
 static PyObject *info(PyObject *self, PyObject *unused)
 {
     static const char *const kinds[] = {"fold", "gnz", "iac", "mix"};
     tarn_dataset_info i;
     tarn_dataset_info_get(set_of(self), &i, sizeof i);
-    return Py_BuildValue("{sssKsIsKsKsIsKsKsK}", "kind", kinds[i.kind], "samples",
-                         (unsigned long long)i.samples, "fields", i.fields, "in_file",
-                         (unsigned long long)i.in_file, "dropped",
-                         (unsigned long long)i.dropped, "shards", i.shards, "epoch",
-                         (unsigned long long)i.epoch, "rank", (unsigned long long)i.rank,
-                         "world_size", (unsigned long long)i.world_size);
+    return Py_BuildValue(
+        "{sssKsIsKsKsKsNsIsKsKsK}", "kind", kinds[i.kind], "samples",
+        (unsigned long long)i.samples, "fields", i.fields, "in_file",
+        (unsigned long long)i.in_file, "dropped", (unsigned long long)i.dropped,
+        "left_out", (unsigned long long)i.left_out, "lacking", lacking(set_of(self)),
+        "shards", i.shards, "epoch", (unsigned long long)i.epoch, "rank",
+        (unsigned long long)i.rank, "world_size", (unsigned long long)i.world_size);
 }
 
 static PyObject *names_by(PyObject *self,
@@ -48,6 +64,25 @@ static PyObject *names_by(PyObject *self,
 static PyObject *fields(PyObject *self, PyObject *unused)
 {
     return names_by(self, tarn_dataset_field);
+}
+
+/* For each field, its names in the file. */
+static PyObject *stored(PyObject *self, PyObject *unused)
+{
+    PyObject *out = PyList_New(0);
+    for (uint32_t i = 0; out && tarn_dataset_field(set_of(self), i); i++) {
+        PyObject *list = PyList_New(0);
+        const char *name;
+        for (uint32_t k = 0;
+             list && (name = tarn_dataset_field_stored(set_of(self), i, k)); k++) {
+            PyObject *text = tarnpy_text(name, strlen(name));
+            if (!text || PyList_Append(list, text) != 0) Py_CLEAR(list);
+            Py_XDECREF(text);
+        }
+        if (!list || PyList_Append(out, list) != 0) Py_CLEAR(out);
+        Py_XDECREF(list);
+    }
+    return out;
 }
 
 static PyObject *file_fields(PyObject *self, PyObject *unused)
@@ -205,7 +240,7 @@ static int condition_kind(tarnpy_state *state, const char *kind, tarn_condition 
         [TARN_CONDITION_KEYS] = "keys",       [TARN_CONDITION_JSON] = "json",
         [TARN_CONDITION_HAVING] = "having",   [TARN_CONDITION_LACKING] = "lacking",
         [TARN_CONDITION_SIZE] = "size",       [TARN_CONDITION_COLUMN] = "column",
-        [TARN_CONDITION_BETWEEN] = "between",
+        [TARN_CONDITION_BETWEEN] = "between", [TARN_CONDITION_WITHOUT] = "without",
     };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (!kinds[i] || strcmp(kind, kinds[i]) != 0) continue;
@@ -221,15 +256,15 @@ static PyObject *filter(PyObject *self, PyObject *args)
 {
     const char *kind;
     PyObject *name, *names, *kept = NULL, *path = NULL;
-    int tolerant;
+    int tolerant, numeric = 0;
     size_t missing;
     tarn_condition c = TARN_CONDITION_INIT;
     tarnpy_strings list = {NULL, 0, NULL};
     tarn_dataset *set = NULL;
     tarn_error err;
     tarn_status status;
-    if (!PyArg_ParseTuple(args, "sOOddp:filter", &kind, &name, &names, &c.min, &c.max,
-                          &tolerant) ||
+    if (!PyArg_ParseTuple(args, "sOOddp|p:filter", &kind, &name, &names, &c.min, &c.max,
+                          &tolerant, &numeric) ||
         condition_kind(state_of(self), kind, &c) != 0)
         return NULL;
     bool json = c.kind == TARN_CONDITION_JSON;
@@ -243,6 +278,7 @@ static PyObject *filter(PyObject *self, PyObject *args)
     c.names = list.items;
     c.n_names = list.count;
     if (tolerant) c.missing = &missing;
+    c.numeric = numeric;
     TARNPY_UNLOCKED(status, tarn_dataset_filter(set_of(self), &c, &set, &err));
     tarnpy_strings_free(&list);
     Py_XDECREF(kept);
@@ -334,6 +370,7 @@ static PyObject *mix_at(PyObject *self, PyObject *number)
 PyMethodDef tarnpy_filter_methods[] = {
     {"info", info, METH_NOARGS, NULL},
     {"fields", fields, METH_NOARGS, NULL},
+    {"stored", stored, METH_NOARGS, NULL},
     {"file_fields", file_fields, METH_NOARGS, NULL},
     {"field_sets", field_sets, METH_NOARGS, NULL},
     {"keys", keys, METH_O, NULL},

@@ -4,6 +4,7 @@
 #include "dataset.h"
 
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 enum { SLICE = 50 }; /* milliseconds between two checks for signals */
@@ -84,12 +85,39 @@ static int take_steps(tarnpy_state *state, PyObject *kw, tarn_image_steps *steps
     return 0;
 }
 
+static const char *const eaches[] = {"bytes", "text", "json", "decode",
+                                     "call",  "form", NULL};
+
+/* By the name of a field in the file. */
+static each each_by_name(const char *name)
+{
+    static const struct {
+        const char *extension;
+        each each;
+    } known[] = {{"htm", EACH_TEXT},   {"html", EACH_TEXT},       {"text", EACH_TEXT},
+                 {"txt", EACH_TEXT},   {"transcript", EACH_TEXT}, {"jsn", EACH_JSON},
+                 {"json", EACH_JSON},  {"npz", EACH_DECODE},      {"tb", EACH_DECODE},
+                 {"ten", EACH_DECODE}, {"tenbin", EACH_DECODE}};
+    size_t len = strlen(name);
+    for (;;) { /* compression is not part of the type */
+        const char *dot = memrchr(name, '.', len);
+        const char *last = dot ? dot + 1 : name;
+        size_t n = len - (size_t)(last - name);
+        bool packed = (n == 2 && strncasecmp(last, "gz", n) == 0) ||
+                      (n == 3 && strncasecmp(last, "zst", n) == 0);
+        for (size_t i = 0; !packed && i < sizeof known / sizeof *known; i++)
+            if (strlen(known[i].extension) == n &&
+                strncasecmp(last, known[i].extension, n) == 0)
+                return known[i].each;
+        if (!packed || !dot) return EACH_BYTES;
+        len = (size_t)(dot - name);
+    }
+}
+
 /* (name, how, how to convert bytes: a word or a function) */
 static int take_field(loader *self, PyObject *item, tarn_load_field *field, column *out)
 {
     static const char *const ways[] = {"auto", "bytes", "views", "integer", NULL};
-    static const char *const eaches[] = {"bytes", "text", "json", "decode",
-                                         "call",  "form", NULL};
     const char *way;
     PyObject *name, *becomes;
     tarn_error err;
@@ -280,13 +308,16 @@ static PyObject *column_array(loader *self, const tarn_batch *batch, const tarn_
     return tarnpy_ndarray(self->state, &array, true, owner);
 }
 
-static each each_by_form(loader *self, const column *how_to, uint64_t sample)
+/* *name is set to the name of the field in the file, if that decides. */
+static each each_by_form(loader *self, const column *how_to, uint64_t sample,
+                         const char **name)
 {
     tarn_field_form form;
     tarn_error err;
     tarn_dataset *base = tarn_dataset_unordered(((tarnpy_handle *)self->handle)->set);
     if (tarn_dataset_form(base, sample, how_to->field, &form, &err) != TARN_OK)
         return EACH_BYTES;
+    if (form.form == TARN_FORM_NAMED) return each_by_name(*name = form.codec);
     if (form.form == TARN_FORM_TEXT) return EACH_TEXT;
     return form.form == TARN_FORM_JSON ? EACH_JSON : EACH_BYTES;
 }
@@ -305,8 +336,10 @@ static void note_sample(const tarn_batch *batch, size_t i, const char *field)
 static PyObject *piece(loader *self, const column *how_to, const tarn_batch *batch,
                        size_t i, const unsigned char *data, size_t size)
 {
-    each how = how_to->each == EACH_FORM ? each_by_form(self, how_to, batch->samples[i])
-                                         : how_to->each;
+    const char *field = PyUnicode_AsUTF8AndSize(how_to->name, NULL), *stored = field;
+    each how = how_to->each == EACH_FORM
+                   ? each_by_form(self, how_to, batch->samples[i], &stored)
+                   : how_to->each;
     if (how == EACH_TEXT) return tarnpy_text((const char *)data, size);
     if (how == EACH_JSON) {
         tarn_value value = {.kind = TARN_VALUE_JSON, .data = data, .size = size};
@@ -317,12 +350,10 @@ static PyObject *piece(loader *self, const column *how_to, const tarn_batch *bat
     PyObject *result = NULL;
     if (how == EACH_CALL) {
         result = PyObject_CallFunctionObjArgs(how_to->call, bytes, NULL);
-        const char *name = result ? NULL : PyUnicode_AsUTF8AndSize(how_to->name, NULL);
-        if (name) note_sample(batch, i, name);
+        if (!result && field) note_sample(batch, i, field);
     } else {
-        const char *name = PyUnicode_AsUTF8AndSize(how_to->name, NULL);
         PyObject *memory = PyMemoryView_FromObject(bytes);
-        if (name && memory) result = tarnpy_decode_memory(self->state, name, memory);
+        if (stored && memory) result = tarnpy_decode_memory(self->state, stored, memory);
         Py_XDECREF(memory);
     }
     Py_DECREF(bytes);
@@ -588,9 +619,22 @@ static PyType_Spec loader_spec = {
     .slots = loader_slots,
 };
 
+PyDoc_STRVAR(loaded_doc, "loaded_as(name)\n--\n\nReturns how a loader converts the bytes "
+                         "of a field with this name, if it is not an array.");
+
+static PyObject *loaded_as(PyObject *module, PyObject *name)
+{
+    const char *text = PyUnicode_AsUTF8AndSize(name, NULL);
+    return text ? PyUnicode_FromString(eaches[each_by_name(text)]) : NULL;
+}
+
+static PyMethodDef functions[] = {{"loaded_as", loaded_as, METH_O, loaded_doc},
+                                  {NULL, NULL, 0, NULL}};
+
 int tarnpy_add_loader(PyObject *module)
 {
     tarnpy_state *state = tarnpy_module_state(module);
     if (tarnpy_add_type(module, &loaded_spec, &state->loaded_type) != 0) return -1;
-    return tarnpy_add_type(module, &loader_spec, &state->loader_type);
+    if (tarnpy_add_type(module, &loader_spec, &state->loader_type) != 0) return -1;
+    return PyModule_AddFunctions(module, functions);
 }

@@ -58,17 +58,18 @@ static PyObject *raise_decode(const source *from, const tarn_error *why)
     return tarnpy_raise(from->dataset->state, &err);
 }
 
-static PyObject *decoded(const source *from, tarn_view *view)
+/* codec is the name of the field in the file. */
+static PyObject *decoded(const source *from, const char *codec, tarn_view *view)
 {
     const tarnpy_plan *plan = from->plan;
     tarn_value value;
     tarn_error err;
     tarn_status status;
     if (plan->heavy || view->size > LIGHT_DECODE)
-        TARNPY_UNLOCKED(
-            status, tarn_decode(plan->name, view->data, view->size, NULL, &value, &err));
+        TARNPY_UNLOCKED(status,
+                        tarn_decode(codec, view->data, view->size, NULL, &value, &err));
     else
-        status = tarn_decode(plan->name, view->data, view->size, NULL, &value, &err);
+        status = tarn_decode(codec, view->data, view->size, NULL, &value, &err);
     if (status == TARN_OK)
         return tarnpy_value(from->dataset->state, &value, view, from->handle);
     tarn_view_release(view);
@@ -110,7 +111,7 @@ static PyObject *formed(const source *from, tarn_view *view)
         tarn_view_release(view);
         return tarnpy_raise_key(from->dataset->state, &err);
     }
-    if (form.form == TARN_FORM_NAMED) return decoded(from, view);
+    if (form.form == TARN_FORM_NAMED) return decoded(from, form.codec, view);
     if (form.form == TARN_FORM_BYTES) return bytes_of(view);
     if (form.form == TARN_FORM_ARRAY) return row_of(from, &form, view);
     if (form.form != TARN_FORM_TEXT) {
@@ -168,7 +169,7 @@ static PyObject *value_of(const source *from, tarn_view *view)
         value = bytes_of(view);
         break;
     case TARNPY_PLAN_DECODE:
-        value = plan->formed ? formed(from, view) : decoded(from, view);
+        value = plan->formed ? formed(from, view) : decoded(from, plan->name, view);
         break;
     case TARNPY_PLAN_CALL:
         value = called(from, view);
@@ -265,6 +266,94 @@ static PyObject *make(tarnpy_dataset *self, PyObject *handle, uint64_t number,
         return sample;
     Py_DECREF(sample);
     return tarnpy_raise(self->state, &err);
+}
+
+/* The index of a field with this name; -1 if there is none. */
+static Py_ssize_t find_name(const tarnpy_dataset *self, PyObject *name)
+{
+    for (size_t i = 0; i < self->n_names; i++) {
+        PyObject *mine = PyTuple_GetItem(self->names, (Py_ssize_t)i);
+        int same = mine == name ? 1 : PyObject_RichCompareBool(mine, name, Py_EQ);
+        if (same) return same < 0 ? -1 : (Py_ssize_t)i;
+    }
+    return -1;
+}
+
+/* The number of a field of the dataset; false with an exception set if there is none. */
+static bool choose_field(tarnpy_dataset *self, uint64_t number, PyObject *name,
+                         source *out)
+{
+    Py_ssize_t i = find_name(self, name);
+    if (i < 0) {
+        if (!PyErr_Occurred()) PyErr_SetObject(PyExc_KeyError, name);
+        return false;
+    }
+    *out = (source){self, self->handle, &self->plans[i], number, (uint32_t)i};
+    if (self->views == Py_None) return true;
+    uint32_t *fields = PyMem_Malloc(self->n_names * sizeof *fields);
+    bool chosen =
+        fields && tarnpy_views_choose(self->views, self->epoch, number, fields) == 0;
+    if (chosen) out->field = fields[i];
+    if (!fields) PyErr_NoMemory();
+    PyMem_Free(fields);
+    return chosen;
+}
+
+/* Raises KeyError(name) if the sample just lacks the field. */
+static PyObject *raise_lacks(tarnpy_dataset *self, PyObject *name, const tarn_error *err)
+{
+    if (err->code != TARN_ERR_NO_FIELD) return tarnpy_raise_key(self->state, err);
+    PyErr_SetObject(PyExc_KeyError, name);
+    return NULL;
+}
+
+static PyObject *key_of(tarnpy_dataset *self, uint64_t number)
+{
+    tarn_text key = {NULL, 0, 0};
+    tarn_error err;
+    PyObject *result =
+        tarn_dataset_key(base_of(self->handle), number, &key, &err) == TARN_OK
+            ? tarnpy_text(key.data, key.size)
+            : tarnpy_raise_key(self->state, &err);
+    tarn_text_reset(&key);
+    return result;
+}
+
+PyObject *tarnpy_field(tarnpy_dataset *self, uint64_t number, PyObject *name)
+{
+    int is_key = PyObject_RichCompareBool(name, self->state->key_name, Py_EQ);
+    if (is_key) return is_key < 0 ? NULL : key_of(self, number);
+    source from;
+    tarn_view view = TARN_VIEW_INIT;
+    tarn_error err;
+    tarn_status status;
+    if (!choose_field(self, number, name, &from)) return NULL;
+    TARNPY_UNLOCKED(status,
+                    tarn_dataset_get(set_of(&from), number, from.field, &view, &err));
+    if (status != TARN_OK) return raise_lacks(self, name, &err);
+    PyObject *value = value_of(&from, &view);
+    if (!value || from.plan->kind == TARNPY_PLAN_VIEW ||
+        tarn_dataset_release(set_of(&from), number, NULL, 0, &err) == TARN_OK)
+        return value;
+    Py_DECREF(value);
+    return tarnpy_raise(self->state, &err);
+}
+
+PyObject *tarnpy_has_field(tarnpy_dataset *self, uint64_t number, PyObject *name)
+{
+    source from;
+    tarn_place place;
+    tarn_error err;
+    if (!choose_field(self, number, name, &from)) {
+        if (!PyErr_ExceptionMatches(PyExc_KeyError)) return NULL;
+        PyErr_Clear();
+        Py_RETURN_FALSE;
+    }
+    tarn_status status = tarn_dataset_locate(set_of(&from), number, from.field, &place,
+                                             sizeof place, &err);
+    if (status == TARN_OK || status == TARN_ERR_NO_FIELD)
+        return PyBool_FromLong(status == TARN_OK);
+    return tarnpy_raise_key(self->state, &err);
 }
 
 /* Not inlined, so that its stack is free when the maps are called. */

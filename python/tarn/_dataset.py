@@ -5,16 +5,17 @@ from __future__ import annotations
 import operator
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Union
 
 import numpy
 
 from . import _tarn
 from ._arguments import integer, names, real, reals, whole, word
+from ._lazy import LazySample
 from ._maps import MapAll, MapFields, MapGroup, MixParts
 from ._ordering import UNEVEN, Kind, Uneven, order_arguments
-from ._reading import Decoder, Reading
+from ._reading import IMAGES, Decoder, Reading, extension, stored_names
 from ._recipe import MixRecipe, Recipe, Step, run, same
 from .errors import UsageError, shown as shown_text
 
@@ -79,7 +80,9 @@ class Dataset(_tarn.Dataset):
         if grouping is not None:
             names = grouping[0]
             views = _tarn.views(handle, *grouping)
-        plans = tuple(reading.plan(name) for name in names)
+        stored = () if parts is not None else stored_names(handle, names)
+        plans = tuple(reading.plan(name, stored[i] if stored else [name])
+                      for i, name in enumerate(names))
         finish = tuple(reading.finish(name, plan) for name, plan in zip(names, plans))
         self = cls.__new__(cls, handle, names, plans, finish, maps, parts, views,
                            handle.info()["epoch"])
@@ -136,11 +139,15 @@ class Dataset(_tarn.Dataset):
 
     @property
     def info(self) -> dict[str, Any]:
-        """Counts: samples, samples in the file, shards, samples dropped at opening; epoch and
-        rank.
+        """Counts: samples, samples in the file, shards; epoch and rank. "left_out" counts the
+        samples that are not in the dataset because they lack a listed field, and "lacking" has,
+        for each such field, how many samples of the file lack it. "dropped" counts those left out
+        by drop_ambiguous.
 
         >>> ds.info["samples"], ds.info["in_file"], ds.info["shards"]
         (4, 4, 1)
+        >>> ds.info["left_out"], ds.info["lacking"]
+        (0, {})
         """
         return self._handle.info()
 
@@ -228,7 +235,8 @@ class Dataset(_tarn.Dataset):
         return self._step("slice", chosen.start if chosen else 0, step, len(chosen))
 
     def filter(self, predicate: Callable[[Sample], Any] | None = None, *,
-               keys: Iterable[str] | None = None, json: PathLike | None = None,
+               keys: Iterable[str] | None = None, without: Iterable[str] | None = None,
+               json: PathLike | None = None,
                ranges: Iterable[tuple[int, int]] | None = None,
                having: Iterable[str] | None = None, lacking: Iterable[str] | None = None,
                size: Mapping[str, tuple[int, int | None]] | None = None,
@@ -237,14 +245,15 @@ class Dataset(_tarn.Dataset):
                missing: Literal["error", "ignore"] = "error") -> Self:
         """Returns the samples that match all conditions, in the same order.
 
-        keys, json: samples with these keys, or with the names in a JSON list. A missing one is an
-            error, unless missing="ignore".
+        keys, json: samples with these keys, or with the names in a JSON list. without: samples
+            with other keys. A missing one is an error, unless missing="ignore".
         ranges: samples with these numbers, (first, end) each.
         having, lacking: samples that have all of these fields; samples that have none of them.
+            "jpg;png" stands for either.
         size: {field: (least, most)} in bytes; most may be None.
         column, between: records with one of some values in a column, or with a number in a range.
-        predicate: a function of the sample, called last, for each remaining sample. It gets the
-            results of earlier maps.
+        predicate: a function of the sample, called last, for each remaining sample. Only the
+            fields that it uses are decoded. After `map` it gets the results of the maps.
 
         `ds.shuffle(1).filter(f)` is the same as `ds.filter(f).shuffle(1)` and changes with the
         epoch. After a slice, a selection or a shard of an order, a filter keeps the samples in
@@ -252,6 +261,8 @@ class Dataset(_tarn.Dataset):
 
         >>> ds.filter(keys=["kiwi", "owl"]).keys()
         ['kiwi', 'owl']
+        >>> ds.filter(without=["kiwi"]).keys()
+        ['auk', 'jay', 'owl']
         >>> ds.filter(lambda sample: sample["cls"] > 1, size={"txt": (7, 7)}).keys()
         ['kiwi', 'owl']
         """
@@ -262,6 +273,8 @@ class Dataset(_tarn.Dataset):
             out = out._step("keep", _ranges(out, ranges))
         if keys is not None:
             out = out._keep("keys", names=names("keys", keys), ignore=ignore)
+        if without is not None:
+            out = out._keep("without", names=names("without", without), ignore=ignore)
         if json is not None:
             out = out._keep("json", os.path.abspath(os.fspath(json)), ignore=ignore)
         if having is not None:
@@ -276,18 +289,26 @@ class Dataset(_tarn.Dataset):
         for name, values in (column or {}).items():
             if isinstance(values, str) or not isinstance(values, Iterable):
                 values = [values]
-            out = out._keep("column", name, [str(value) for value in values])
+            given = list(values)
+            out = out._keep("column", name, [str(value) for value in given],
+                            numeric=not all(isinstance(value, str) for value in given))
         for name, (low, high) in _by_name("between", between):
+            if not real("between", low) <= real("between", high):
+                raise UsageError(f"between: no number is from {low!r} to {high!r} ({name})")
             out = out._keep("between", name, least=real("between", low), most=real("between", high))
         return out if predicate is None else out._keep_if(predicate)
 
     def _keep(self, kind: str, name: str | None = None, names: list[str] | None = None, *,
-              least: float = 0, most: float = 0, ignore: bool = False) -> Self:
-        return self._step("filter", kind, name, names, least, most, ignore)
+              least: float = 0, most: float = 0, ignore: bool = False,
+              numeric: bool = False) -> Self:
+        return self._step("filter", kind, name, names, least, most, ignore, numeric)
 
     def _keep_if(self, predicate: Callable[[Sample], Any]) -> Self:
         judged = self._with(handle=self._handle.judged())
-        return self._step("keep", bytes(bool(predicate(sample)) for sample in judged))
+        samples: Iterable[Sample] = judged
+        if not self._maps and self._parts is None:
+            samples = _lazy_samples(judged)
+        return self._step("keep", bytes(bool(predicate(sample)) for sample in samples))
 
     # --- Functions over samples ---
 
@@ -577,6 +598,14 @@ def _reopen(cls: type[Dataset], recipe: Recipe, reading: Reading,
     return cls._make(recipe, handle, reading, maps, grouping, parts, moment)
 
 
+def _lazy_samples(dataset: Dataset) -> Iterator[Sample]:
+    """Returns the samples of a dataset, which decode a field when it is used first."""
+    for first in range(0, len(dataset), 1024):
+        count = min(1024, len(dataset) - first)
+        for number in numpy.asarray(dataset._handle.sequence(first, count)).tolist():
+            yield LazySample(dataset, number)
+
+
 def _positions(indices: Iterable[Any], count: int) -> Any:
     """Returns positions of count samples, in 4 bytes each if possible. A recipe stores them in
     addition to the copy in the chain."""
@@ -636,6 +665,28 @@ def _once(fields: Iterable[str]) -> list[str]:
 # --- Opening ---------------------------------------------------------------------------------
 
 
+def _warn_of_left_out(handle: _tarn._Handle) -> None:
+    """Warns about samples that are not in the dataset because they lack a listed field."""
+    info = handle.info()
+    if not info["left_out"]:
+        return
+    stored = dict(zip(handle.fields(), handle.stored()))
+    missing = {name: f'no field "{";".join(stored[name])}"' for name in info["lacking"]}
+    where = f"{info['left_out']} of {info['in_file']} samples"
+    if len(missing) == 1:
+        text = f"{where} have {missing.popitem()[1]} and are left out"
+    else:
+        counts = (f"{info['lacking'][name]} have {text}" for name, text in missing.items())
+        text = f"{where} are left out: {', '.join(counts)}"
+    for name in info["lacking"]:
+        others = [one for one in handle.file_fields() if extension(one) in IMAGES]
+        several = list(dict.fromkeys(stored[name] + others))
+        if extension(stored[name][0]) in IMAGES and len(several) > len(stored[name]):
+            text += f'; to take the first of several fields, write fields=["{";".join(several)}"]'
+            break
+    warnings.warn(text, stacklevel=3)
+
+
 def open(path: PathLike, fold: str | None = None, fields: Iterable[str] | None = None,
          decode: bool | Literal["bytes"] = True, *, images: Literal["numpy", "pil"] = "numpy",
          array_type: Literal["numpy", "torch"] = "numpy",
@@ -650,8 +701,10 @@ def open(path: PathLike, fold: str | None = None, fields: Iterable[str] | None =
 
     path: "DIR", "DIR:FOLD", a .taridx, .tar, .gnz or .iac.
     fold: one of several folds of a folder.
-    fields: the fields of the samples; the dataset has only samples with all of them. None takes all
-        samples and fields. "_idx", "_key", "_shard" and "_fid" exist for any file.
+    fields: the fields of the samples; the dataset has only samples with all of them, and a
+        `UserWarning` says how many others the file has. "jpg;png" takes the first of these fields
+        that a sample has, and names it jpg; "img=jpg;png" names it img. None takes all samples and
+        fields. "_idx", "_key", "_shard" and "_fid" exist for any file.
     decode: True decodes values by the names of the fields (docs/guides/fields.md); False returns
         read-only memoryviews into the file, valid as long as they exist; "bytes" returns bytes.
     images: "numpy" or "pil". array_type: "numpy" or "torch", for decoded arrays.
@@ -695,7 +748,9 @@ def open(path: PathLike, fold: str | None = None, fields: Iterable[str] | None =
     }
     recipe = Recipe(os.path.abspath(where), options, shown=shown_text(shown))
     reading = Reading(decode, images, array_type, decoders)
-    return Dataset._make(recipe, recipe.open(), reading)
+    handle = recipe.open()
+    _warn_of_left_out(handle)
+    return Dataset._make(recipe, handle, reading)
 
 
 def mix(*datasets: Dataset, weights: Sequence[float] | None = None,
@@ -739,8 +794,12 @@ def mix(*datasets: Dataset, weights: Sequence[float] | None = None,
     if not plain:
         for number, dataset in enumerate(datasets):
             for name in listed or ():
-                if name not in dataset.fields:
-                    raise UsageError(f"mix: source {number} has no field {name}")
+                if name in dataset.fields:
+                    continue
+                if ";" in name or "=" in name:
+                    raise UsageError(f'mix: "{name}": the sources have their own functions; choose '
+                                     "and name fields when you open them")
+                raise UsageError(f"mix: source {number} has no field {name}")
         arguments = (*arguments[:-1], None)
     recipe = MixRecipe(tuple(dataset._recipe_now() for dataset in datasets), arguments)
     handle = _tarn.mix(tuple(dataset._handle for dataset in datasets), *arguments)

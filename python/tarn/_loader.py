@@ -11,7 +11,7 @@ from . import _tarn
 from ._arguments import names as names_of
 from ._arguments import integer, real, reals, whole, word
 from ._functions import Batch, Functions, Guarded, Skipped, needs_python
-from ._reading import DECODERS, extension, to_torch
+from ._reading import stored_names, to_torch
 from .errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,21 +21,18 @@ if TYPE_CHECKING:
 
 __all__ = ["Loader"]
 
-_TEXT = frozenset({"htm", "html", "text", "transcript", "txt"})
-_JSON = frozenset({"jsn", "json"})
-_LISTS = frozenset({"npz", "tb", "ten", "tenbin"})
 
-
-def _becomes(field: str, formed: bool) -> str:
-    """Returns how the bytes of a field that is not an array are decoded."""
-    last = extension(field)
-    if formed or field.startswith("_"):
+def _becomes(dataset: Dataset, field: str, stored: Sequence[str], formed: bool) -> Any:
+    """Returns how the bytes of a field that is not an array are decoded: by its names in the
+    file, if that is the same for all samples."""
+    ways = {_tarn.loaded_as(name) for name in stored}
+    if len(ways) > 1 and dataset._grouping is not None:
+        raise UsageError(f"loader: {field} selects fields that are read from {' or '.join(stored)}, "
+                         "which become different values; group fields of one type")
+    if formed or stored[0].startswith("_") or len(ways) > 1:
         return "form"
-    if last in _TEXT:
-        return "text"
-    if last in _JSON:
-        return "json"
-    return "decode" if last in _LISTS else "bytes"
+    way = ways.pop()
+    return functools.partial(_tarn.decode, stored[0]) if way == "decode" else way
 
 
 _FITS = ("stretch", "center", "centre", "random", "exact")
@@ -318,23 +315,22 @@ def _guarded(field: tuple[Any, ...]) -> tuple[Any, ...]:
     """Returns a field whose Python decoder, if it has one, leaves a hole for a sample it cannot
     decode."""
     name, how, becomes = field
-    if becomes == "decode":
-        becomes = functools.partial(_tarn.decode, name)
     return (name, how, Guarded(becomes)) if callable(becomes) else field
 
 
-def _field(dataset: Dataset, field: str, formed: bool, integers: Sequence[str]) -> tuple[Any, ...]:
+def _field(dataset: Dataset, field: str, stored: Sequence[str], formed: bool,
+           integers: Sequence[str]) -> tuple[Any, ...]:
     reading = dataset._reading
-    decoder = reading.decoders.get(field, reading.decoders.get(extension(field)))
-    if decoder is not None:
-        return field, "bytes", DECODERS[decoder] if isinstance(decoder, str) else decoder
+    plan = reading.plan(field, stored)
+    if callable(plan):
+        return field, "bytes", plan
     if field in integers:
         return field, "integer", "bytes"
     if reading.decode is False:
         return field, "views", "bytes"
     if reading.decode == "bytes":
         return field, "bytes", "bytes"
-    return field, "auto", _becomes(field, formed)
+    return field, "auto", _becomes(dataset, field, stored, formed)
 
 
 def _can_pin() -> bool:
@@ -355,7 +351,9 @@ def _read_fields(dataset: Dataset, integers: Sequence[str]) -> tuple[Any, ...]:
             raise UsageError("integers: the sources of this mix have their own functions; convert "
                              "in those")
         return ()
-    return tuple(_field(dataset, name, formed, numbers) for name in dataset.fields)
+    stored = stored_names(dataset._handle, dataset.fields)
+    return tuple(_field(dataset, name, names, formed, numbers)
+                 for name, names in zip(dataset.fields, stored))
 
 
 def loader_of(dataset: Dataset, batch_size: int, *, seed: int, threads: int | None, prefetch: int,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Union
 
+from . import _tarn
 from .errors import UsageError
 
 __all__ = ["DECODERS", "Decoder", "Reading"]
@@ -115,6 +116,19 @@ def to_torch(value: Any) -> Any:
     return value
 
 
+def stored_names(handle: _tarn._Handle, names: Sequence[str]) -> list[list[str]]:
+    """Returns the names in the file of each field, or of the fields that a template may stand for:
+    those with its ending."""
+    stored = dict(zip(handle.fields(), handle.stored()))
+    out = []
+    for name in names:
+        ending = name.rpartition(".")[2]
+        alike = [one for field in stored if field.rpartition(".")[2] == ending
+                 for one in stored[field]]
+        out.append(stored.get(name) or list(dict.fromkeys(alike)) or [name])
+    return out
+
+
 class Reading:
     """How the fields of a dataset are read: the reading arguments of `tarn.open`."""
 
@@ -151,10 +165,26 @@ class Reading:
     def parts(self) -> tuple[Any, ...]:
         return self.decode, self.images, self.array_type, self.decoders
 
-    def plan(self, field: str) -> Plan:
-        """Returns how a field is decoded."""
-        last = extension(field)
-        decoder = self.decoders.get(field, self.decoders.get(last))
+    def plan(self, field: str, stored: Sequence[str]) -> Plan:
+        """Returns how a field is decoded. stored: its names in the file, several if it has
+        alternatives."""
+        given = self.decoders.get(field)
+        plans = [self._plan_of(name) if given is None else given for name in stored]
+        plan = plans[0]
+        if any(other != plan for other in plans):
+            if self.images == "pil" or any(other not in ("image", "decode") for other in plans):
+                raise UsageError(f"field {field} is read from {' or '.join(stored)}, which are decoded "
+                                 "differently; give one function for them: "
+                                 f"decoders={{{field!r}: function}}")
+            plan = "decode"
+        if isinstance(plan, str) and given is not None:
+            return DECODERS[plan]
+        return plan
+
+    def _plan_of(self, name: str) -> Plan:
+        """Returns how a field of the file is decoded, by its name."""
+        last = extension(name)
+        decoder = self.decoders.get(name, self.decoders.get(last))
         if decoder is not None:
             return DECODERS[decoder] if isinstance(decoder, str) else decoder
         if self.decode is False:

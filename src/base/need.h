@@ -5,15 +5,24 @@
 #include <tarn/base.h>
 
 typedef struct tarn__need {
-    const uint32_t *fields; /* distinct */
+    const uint32_t *fields;
+    /* Of each need, where its alternatives end in fields. A sample that has several of
+     * them has the first. */
+    const size_t *ends;
     size_t count;
-    bool lack; /* keep samples that lack the first field; otherwise those that have all */
+    bool lack; /* keep samples that lack the first need; otherwise those that have all */
     bool may_lack;   /* also keep samples that lack some: only once matters */
     bool once;       /* a sample that has a field twice is an error, or */
     bool drop_twice; /* is dropped */
     bool whole;      /* if every sample is kept, the marks need not be written */
     uint64_t dropped;
 } tarn__need;
+
+/* The first of the alternatives of a need. */
+static inline size_t tarn__need_begin(const tarn__need *need, size_t i)
+{
+    return i ? need->ends[i - 1] : 0;
+}
 
 /* A list of numbers; fill writes count of them, starting at position from. NULL: 0, 1, 2,
  * ... */

@@ -107,124 +107,7 @@ bool tarn__find_row(const char *key, uint64_t from, uint64_t count, uint64_t *ou
     return value >= from && value < count;
 }
 
-/* --- Fields ------------------------------------------------------------------------ */
-
-char *tarn__list_names(const tarn__names *names, char *out, size_t size)
-{
-    size_t used = 0;
-    out[0] = '\0';
-    for (size_t i = 0; i < names->count && used < size; i++) {
-        char shown[100];
-        tarn__name n = tarn__names_get(names, i);
-        int len = snprintf(out + used, size - used, "%s%s", i ? ", " : "",
-                           used + 120 > size
-                               ? "..."
-                               : tarn_printable(shown, sizeof shown, n.data, n.size));
-        if (len < 0 || used + 120 > size) break;
-        used += (size_t)len;
-    }
-    return out;
-}
-
-static const struct {
-    const char *name;
-    uint32_t id;
-} pseudo_fields[] = {
-    {"_idx", TARN__FIELD_IDX},       {"_key", TARN__FIELD_KEY},
-    {"_name", TARN__FIELD_KEY},      {"_stem", TARN__FIELD_KEY},
-    {"_fid", TARN__FIELD_FID},       {"_shard", TARN__FIELD_SHARD},
-    {"_source", TARN__FIELD_SOURCE},
-};
-
-uint32_t tarn__field_id(const tarn__storage *s, const char *name)
-{
-    uint32_t id = tarn__names_find(&s->fields, name, strlen(name));
-    if (id != TARN__NAME_NONE) return id;
-    for (size_t i = 0; i < sizeof pseudo_fields / sizeof *pseudo_fields; i++)
-        if (strcmp(pseudo_fields[i].name, name) == 0) return pseudo_fields[i].id;
-    return TARN__FIELD_NONE;
-}
-
-static tarn_status fail_field(const tarn__storage *s, const char *name, tarn_error *err)
-{
-    char names[600], shown[200];
-    return tarn__fail_at(err, TARN_ERR_NO_FIELD, s->path, TARN_NO_OFFSET,
-                         "no field %s; the fields are %s",
-                         tarn_printable(shown, sizeof shown, name, strlen(name)),
-                         tarn__list_names(&s->fields, names, sizeof names));
-}
-
-static void fieldset_release(tarn__fieldset *f)
-{
-    if (!f || atomic_fetch_sub(&f->users, 1) != 1) return;
-    for (uint32_t i = 0; f->names && i < f->count; i++)
-        free(f->names[i]);
-    free(f->names);
-    free(f->ids);
-    free(f->first);
-    free(f);
-}
-
-static tarn_status fieldset_new(size_t count, tarn__fieldset **out, tarn_error *err)
-{
-    if (count > TARN_MAX_DATASET_FIELDS)
-        return tarn__fail(err, TARN_ERR_LIMIT, "too many fields: %zu (limit %u)", count,
-                          TARN_MAX_DATASET_FIELDS);
-    tarn__fieldset *f = *out = calloc(1, sizeof *f);
-    if (!f) return tarn__fail_memory(err);
-    atomic_init(&f->users, 1);
-    f->ids = calloc(count + 1, sizeof *f->ids);
-    f->first = calloc(count + 1, sizeof *f->first);
-    f->names = calloc(count + 1, sizeof *f->names);
-    return f->ids && f->first && f->names ? TARN_OK : tarn__fail_memory(err);
-}
-
-static tarn_status add_field(tarn__fieldset *f, const char *name, uint32_t id,
-                             tarn_error *err)
-{
-    uint32_t n = f->count;
-    if (!(f->names[n] = strdup(name))) return tarn__fail_memory(err);
-    f->ids[n] = id;
-    f->first[n] = 0;
-    while (f->ids[f->first[n]] != id)
-        f->first[n]++;
-    f->count++;
-    return TARN_OK;
-}
-
-static tarn_status plain_fields(const tarn__storage *s, tarn__fieldset **out,
-                                tarn_error *err)
-{
-    TARN_TRY(fieldset_new(s->n_plain, out, err));
-    tarn__fieldset *f = *out;
-    for (size_t i = 0; i < s->n_plain; i++) {
-        if (!(f->names[i] = strdup(tarn__names_get(&s->fields, i).data)))
-            return tarn__fail_memory(err);
-        f->ids[i] = f->first[i] = (uint32_t)i;
-        f->count++;
-    }
-    return TARN_OK;
-}
-
-static tarn_status listed_fields(const tarn__storage *s, const char *const *fields,
-                                 tarn__fieldset **out, tarn_error *err)
-{
-    size_t count = 0;
-    bool real = false;
-    while (fields[count])
-        count++;
-    TARN_TRY(fieldset_new(count, out, err));
-    for (size_t i = 0; i < count; i++) {
-        uint32_t id = tarn__field_id(s, fields[i]);
-        const char *name = fields[i];
-        if (id == TARN__FIELD_NONE && name[0] == '.') id = tarn__field_id(s, ++name);
-        if (id == TARN__FIELD_NONE) return fail_field(s, fields[i], err);
-        TARN_TRY(add_field(*out, name, id, err));
-        real |= !tarn__is_pseudo(id);
-    }
-    if (real || s->kind->kind != TARN_DATASET_FOLD) return TARN_OK;
-    return tarn__fail(err, TARN_ERR_USAGE, "list at least one field that is in the file");
-}
+/* --- Fields of the samples ---------------------------------------------------------- */
 
 static void set_fieldset(tarn_dataset *d, tarn__fieldset *f)
 {
@@ -233,6 +116,54 @@ static void set_fieldset(tarn_dataset *d, tarn__fieldset *f)
     d->ids = f->ids;
     d->first = f->first;
     d->names = f->names;
+}
+
+/* Adds a set of samples to the counts of the fields that they lack. */
+static tarn_status add_lacking(void *context, const uint32_t *fields, size_t n_fields,
+                               uint64_t samples, uint64_t twice, tarn_error *err)
+{
+    const tarn_dataset *d = context;
+    (void)twice;
+    (void)err;
+    for (uint32_t i = 0; i < d->n_fields; i++) {
+        size_t count;
+        bool has = tarn__is_pseudo(d->ids[i]);
+        const uint32_t *ids = tarn__field_ids(d, i, &count);
+        for (size_t k = 0; k < count; k++)
+            for (size_t n = 0; n < n_fields && !has; n++)
+                has = fields[n] == ids[k];
+        if (!has) d->fieldset->lacking[i] += samples;
+    }
+    return TARN_OK;
+}
+
+/* Counts, for each field, the samples of the source that lack it. */
+static tarn_status count_lacking(tarn_dataset *d, tarn_error *err)
+{
+    const tarn__storage *s = d->source;
+    d->fieldset->lacking = calloc(d->n_fields + 1u, sizeof *d->fieldset->lacking);
+    if (!d->fieldset->lacking) return tarn__fail_memory(err);
+    return s->kind->sets(s->state, &d->chain, s->samples, add_lacking, d, err);
+}
+
+/* What the samples need: all listed fields. The caller frees fields and ends, also after
+ * a failure. */
+static tarn_status list_needs(const tarn_dataset *d, tarn__need *need, uint32_t **fields,
+                              size_t **ends, tarn_error *err)
+{
+    size_t n = 0, count;
+    *fields = malloc((d->n_fields + d->fieldset->n_choices + 1) * sizeof **fields);
+    *ends = malloc((d->n_fields + 1u) * sizeof **ends);
+    if (!*fields || !*ends) return tarn__fail_memory(err);
+    for (uint32_t i = 0; i < d->n_fields; i++) {
+        if (d->first[i] != i || tarn__is_pseudo(d->ids[i])) continue;
+        const uint32_t *ids = tarn__field_ids(d, i, &count);
+        memcpy(*fields + n, ids, count * sizeof *ids);
+        (*ends)[need->count++] = n += count;
+    }
+    need->fields = *fields;
+    need->ends = *ends;
+    return TARN_OK;
 }
 
 /* Keeps the samples that have all listed fields; without a list, those in which no field
@@ -244,20 +175,24 @@ static tarn_status require_fields(tarn_dataset *d, bool listed, bool drop_ambigu
     tarn__need need = {
         .once = true, .may_lack = !listed, .drop_twice = drop_ambiguous, .whole = true};
     uint64_t kept = s->samples;
-    uint32_t *fields = malloc((d->n_fields + 1) * sizeof *fields);
+    uint32_t *fields = NULL;
+    size_t *ends = NULL;
     unsigned char *marks = calloc((size_t)(s->samples / 8 + 1), 1);
-    tarn_status status = fields && marks ? TARN_OK : tarn__fail_memory(err);
-    for (uint32_t i = 0; status == TARN_OK && i < d->n_fields; i++)
-        if (d->first[i] == i && !tarn__is_pseudo(d->ids[i]))
-            fields[need.count++] = d->ids[i];
-    need.fields = fields;
+    tarn_status status = marks ? TARN_OK : tarn__fail_memory(err);
+    if (status == TARN_OK) status = list_needs(d, &need, &fields, &ends, err);
     if (status == TARN_OK)
         status = s->kind->keep(s->state, &need, &d->chain, s->samples, marks, &kept, err);
     if (status == TARN_OK && kept < s->samples)
         status = tarn__dataset_keep(d, marks, out, err);
     else if (status == TARN_OK)
         *out = tarn__dataset_use(d);
-    if (status == TARN_OK) (*out)->dropped = need.dropped;
+    if (status == TARN_OK) {
+        (*out)->dropped = need.dropped;
+        (*out)->left_out = s->samples - kept - need.dropped;
+        if ((*out)->left_out) status = count_lacking(d, err);
+        if (status != TARN_OK) tarn_dataset_close(*out);
+    }
+    free(ends);
     free(fields);
     free(marks);
     return status;
@@ -273,7 +208,7 @@ tarn_status tarn__dataset_new(tarn__storage *s, const char *const *fields,
     d->count = s->samples;
     d->live = s->kind == &tarn__kind_mix;
     tarn_status status =
-        fields ? listed_fields(s, fields, &f, err) : plain_fields(s, &f, err);
+        fields ? tarn__listed_fields(s, fields, &f, err) : tarn__plain_fields(s, &f, err);
     if (f) set_fieldset(d, f);
     if (status != TARN_OK) {
         tarn_dataset_close(d);
@@ -305,7 +240,8 @@ tarn_status tarn__dataset_like(tarn_dataset *from, tarn_dataset **out, tarn_erro
     *d = (tarn_dataset){.count = from->count,
                         .epoch = from->epoch,
                         .live = from->live,
-                        .dropped = from->dropped};
+                        .dropped = from->dropped,
+                        .left_out = from->left_out};
     atomic_init(&d->users, 1);
     tarn_status status = tarn__chain_copy(&d->chain, &from->chain, err);
     if (status != TARN_OK) {
@@ -324,12 +260,12 @@ tarn_status tarn__dataset_set_fields(tarn_dataset *d, const char *const *fields,
                                      tarn_error *err)
 {
     tarn__fieldset *f = NULL;
-    tarn_status status = listed_fields(d->source, fields, &f, err);
+    tarn_status status = tarn__listed_fields(d->source, fields, &f, err);
     if (status != TARN_OK) {
-        fieldset_release(f);
+        tarn__fieldset_release(f);
         return status;
     }
-    fieldset_release(d->fieldset);
+    tarn__fieldset_release(d->fieldset);
     set_fieldset(d, f);
     return TARN_OK;
 }
@@ -345,9 +281,15 @@ tarn_status tarn_dataset_open(const char *path, const tarn_dataset_options *opti
     TARN__NEED(err, "out", out);
     tarn__storage *source;
     TARN__OPTIONS(tarn_dataset_options, o, TARN_DATASET_OPTIONS_INIT, options, err);
-    TARN_TRY(open_source(path, &o, &source, err));
+    const char *const *fields = o.fields;
+    const char **stored;
+    TARN_TRY(tarn__stored_names(fields, &stored, err));
+    o.fields = stored;
+    tarn_status status = open_source(path, &o, &source, err);
+    free(stored);
+    TARN_TRY(status);
     source->cold = o.cold;
-    tarn_status status = tarn__dataset_new(source, o.fields, o.drop_ambiguous, out, err);
+    status = tarn__dataset_new(source, fields, o.drop_ambiguous, out, err);
     if (status != TARN_OK) tarn__storage_release(source);
     return status;
 }
@@ -359,7 +301,7 @@ void tarn_dataset_close(tarn_dataset *d)
     tarn_order_close(d->order);
     tarn__chain_reset(&d->chain);
     tarn__storage_release(d->source);
-    fieldset_release(d->fieldset);
+    tarn__fieldset_release(d->fieldset);
     free(d);
 }
 
@@ -370,6 +312,7 @@ static tarn_dataset_info info_of(const tarn_dataset *d)
                               .fields = d->n_fields,
                               .in_file = d->source->samples,
                               .dropped = d->dropped,
+                              .left_out = d->left_out,
                               .shards = d->source->shards,
                               .numbered = d->source->numbered,
                               .in_order = !d->order && tarn__chain_ascends(&d->chain),
@@ -419,7 +362,7 @@ tarn_status tarn_dataset_field_find(const tarn_dataset *d, const char *name,
             *out = i;
             return TARN_OK;
         }
-    return fail_field(d->source, name, err);
+    return tarn__fail_field(d->source, name, err);
 }
 
 /* --- One sample -------------------------------------------------------------------- */
@@ -487,6 +430,7 @@ static tarn_status view_field(tarn_dataset *d, uint64_t sample, uint32_t field,
     if (tarn__is_pseudo(id)) return tarn__pseudo(d, sample, id, out, err);
     tarn__storage *s = d->source;
     sample = tarn__dataset_at(d, sample);
+    TARN_TRY(tarn__field_of_row(d, sample, &id, err));
     TARN_TRY(tarn__leaf(&s, &sample, &id, err));
     return s->kind->view(s->state, sample, id, out, err);
 }
@@ -500,6 +444,12 @@ tarn_status tarn_dataset_get(tarn_dataset *d, uint64_t sample, uint32_t field,
     TARN_TRY(tarn__resolve(&d, &sample, err));
     TARN_TRY(tarn__check_field(d, field, err));
     return view_field(d, sample, field, out, err);
+}
+
+uint64_t tarn_dataset_lacking(const tarn_dataset *d, uint32_t field)
+{
+    return d && field < d->n_fields && d->fieldset->lacking ? d->fieldset->lacking[field]
+                                                            : 0;
 }
 
 /* A view of a field that is listed twice; the first view owns the bytes. */
@@ -525,6 +475,30 @@ static tarn_status get_rest(tarn_dataset *d, uint64_t sample, bool all, tarn_vie
     return TARN_OK;
 }
 
+/* Views the real fields of a number, and its key. */
+static tarn_status get_whole(const tarn_dataset *d, uint64_t number, tarn_view *out,
+                             tarn_text *key, tarn_error *err)
+{
+    enum { FEW = 64 };
+    const tarn__storage *s = d->source;
+    uint64_t row = tarn__dataset_at(d, number);
+    uint32_t few[FEW], *picked = few;
+    if (!d->fieldset->choices)
+        return s->kind->whole(s->state, row, d->ids, d->first, d->n_fields, out, key,
+                              err);
+    if (d->n_fields > FEW && !(picked = malloc(d->n_fields * sizeof *picked)))
+        return tarn__fail_memory(err);
+    memcpy(picked, d->ids, d->n_fields * sizeof *picked);
+    tarn_status status = TARN_OK;
+    for (uint32_t i = 0; i < d->n_fields && status == TARN_OK; i++)
+        status = tarn__field_of_row(d, row, &picked[i], err);
+    if (status == TARN_OK)
+        status =
+            s->kind->whole(s->state, row, picked, d->first, d->n_fields, out, key, err);
+    if (picked != few) free(picked);
+    return status;
+}
+
 tarn_status tarn_dataset_get_all(tarn_dataset *d, uint64_t sample, tarn_view *out,
                                  tarn_text *key, tarn_error *err)
 {
@@ -535,9 +509,7 @@ tarn_status tarn_dataset_get_all(tarn_dataset *d, uint64_t sample, tarn_view *ou
         out[i] = (tarn_view)TARN_VIEW_INIT;
     TARN_TRY(tarn__resolve(&d, &sample, err));
     bool whole = key && d->source->kind->whole;
-    if (whole)
-        status = d->source->kind->whole(d->source->state, tarn__dataset_at(d, sample),
-                                        d->ids, d->first, d->n_fields, out, key, err);
+    if (whole) status = get_whole(d, sample, out, key, err);
     if (status == TARN_OK) status = get_rest(d, sample, !whole, out, err);
     if (status == TARN_OK && key && !whole)
         status = tarn_dataset_key(d, sample, key, err);

@@ -19,9 +19,11 @@
 #include "dataset/chain.h"
 #include "io/cold.h"
 
-/* Fields that are not stored in a file. */
+/* Numbers that are not those of a field of the file: alternatives (see tarn__fieldset),
+ * and fields that are not stored in a file. */
 enum {
     TARN__FIELD_NONE = 0xffffffff,
+    TARN__FIELD_CHOICE = 0xf0000000,
     TARN__FIELD_IDX = 0xfffffff0,
     TARN__FIELD_KEY,
     TARN__FIELD_FID,
@@ -32,6 +34,11 @@ enum {
 static inline bool tarn__is_pseudo(uint32_t id)
 {
     return id >= TARN__FIELD_IDX;
+}
+
+static inline bool tarn__is_choice(uint32_t id)
+{
+    return id >= TARN__FIELD_CHOICE && id < TARN__FIELD_IDX;
 }
 
 struct tarn__storage;
@@ -87,6 +94,10 @@ typedef struct tarn__storage_kind {
     /* Called after views of a sample were copied or decoded: an error if the file was
      * not complete the whole time. copy does this itself. */
     tarn_status (*settle)(void *state, uint64_t sample, tarn_error *err);
+
+    /* Whether a sample has a field. NULL: every sample has every field. */
+    tarn_status (*has)(void *state, uint64_t sample, uint32_t field, bool *out,
+                       tarn_error *err);
 
     /* Marks, one bit each, which of the first count samples of a chain meet the need, and
      * counts them. NULL: every sample has every field. */
@@ -151,9 +162,20 @@ TARN_CHECKED static inline tarn_status tarn__locate_field(tarn__storage **source
 typedef struct tarn__fieldset {
     atomic_uint users;
     uint32_t count;
-    uint32_t *ids;   /* number in the source, or TARN__FIELD_... */
+    uint32_t *ids;   /* number in the source, TARN__FIELD_..., or for alternatives
+                        TARN__FIELD_CHOICE and their place in choices */
     uint32_t *first; /* the first field with the same id */
     char **names;
+    bool *named;  /* the name was given, as in "img=jpg" */
+    bool renamed; /* some name may differ from the one in the file */
+
+    /* Of alternatives: how many, then the number of each, the preferred one first. */
+    uint32_t *choices;
+    size_t n_choices;
+
+    /* For each field, the samples of the file that lack it, if some were left out when
+     * the dataset was opened; otherwise NULL. */
+    uint64_t *lacking;
 } tarn__fieldset;
 
 struct tarn_dataset {
@@ -173,13 +195,25 @@ struct tarn_dataset {
     uint32_t n_fields; /* this and the next three are copied from the fieldset */
     const uint32_t *ids, *first;
     char *const *names;
-    uint64_t dropped;
+    uint64_t dropped, left_out; /* when it was opened */
 };
 
 /* The row of a number, in a dataset without an order. */
 static inline uint64_t tarn__dataset_at(const tarn_dataset *d, uint64_t number)
 {
     return tarn__chain_at(&d->chain, number);
+}
+
+/* fieldset.c: *id becomes the first of these alternatives that the row has. */
+TARN_CHECKED tarn_status tarn__pick(const tarn_dataset *d, uint64_t row, uint32_t *id,
+                                    tarn_error *err);
+
+/* Makes *id, which may be alternatives, the field of a row. */
+TARN_CHECKED static inline tarn_status tarn__field_of_row(const tarn_dataset *d,
+                                                          uint64_t row, uint32_t *id,
+                                                          tarn_error *err)
+{
+    return tarn__is_choice(*id) ? tarn__pick(d, row, id, err) : TARN_OK;
 }
 
 /* An error if the file of a number was not complete while its views were used. */
@@ -256,8 +290,49 @@ TARN_CHECKED tarn_status tarn__row_key(uint64_t row, tarn_text *out, tarn_error 
 /* Whether a key is the number of a row that is at least from and below count. */
 bool tarn__find_row(const char *key, uint64_t from, uint64_t count, uint64_t *out);
 
+/* --- fieldset.c -------------------------------------------------------------------- */
+
 /* Lists names as "a, b, c, ..." for messages. */
 char *tarn__list_names(const tarn__names *names, char *out, size_t size);
+
+/* The error for a field that the file does not have. */
+tarn_status tarn__fail_field(const tarn__storage *source, const char *text,
+                             tarn_error *err);
+
+/* An entry of a list of fields: its name, and the fields of the file that it stands for,
+ * at least one. Initialise to zero. */
+typedef struct tarn__alternatives {
+    char *name;
+    bool named; /* the name was given, as in "img=jpg" */
+    uint32_t *ids;
+    size_t count, capacity;
+} tarn__alternatives;
+
+/* Reads "jpg", "img=jpg", "jpg;png" or "img=jpg;png". Alternatives that the file does not
+ * have are skipped. */
+TARN_CHECKED tarn_status tarn__alternatives_read(const tarn__storage *source,
+                                                 const char *text,
+                                                 tarn__alternatives *out,
+                                                 tarn_error *err);
+void tarn__alternatives_reset(tarn__alternatives *alternatives);
+
+/* All names of the file that a list of fields has, as a list that ends with NULL; free it
+ * with free. NULL for NULL. For sources, which open before their fields are known. */
+TARN_CHECKED tarn_status tarn__stored_names(const char *const *fields, const char ***out,
+                                            tarn_error *err);
+
+/* The set of all fields of a source, and of a list that ends with NULL. On failure, *out
+ * may be set, and the caller releases it. */
+TARN_CHECKED tarn_status tarn__plain_fields(const tarn__storage *source,
+                                            tarn__fieldset **out, tarn_error *err);
+TARN_CHECKED tarn_status tarn__listed_fields(const tarn__storage *source,
+                                             const char *const *fields,
+                                             tarn__fieldset **out, tarn_error *err);
+void tarn__fieldset_release(tarn__fieldset *fields);
+
+/* The fields of the file that a field stands for: one, or its alternatives. */
+const uint32_t *tarn__field_ids(const tarn_dataset *dataset, uint32_t field,
+                                size_t *out_count);
 
 /* --- For the other files ----------------------------------------------------------- */
 
@@ -309,9 +384,6 @@ TARN_CHECKED tarn_status tarn__dataset_keep(tarn_dataset *dataset,
  * otherwise the samples in their current order, frozen. The caller closes it. */
 TARN_CHECKED tarn_status tarn__dataset_judged(tarn_dataset *dataset, tarn_dataset **out,
                                               tarn_error *err);
-
-/* The id of a field or pseudo field of the source, or TARN__FIELD_NONE. */
-uint32_t tarn__field_id(const tarn__storage *source, const char *name);
 
 /* Checks a position, and replaces the dataset by the one without an order and the
  * position by the number. */

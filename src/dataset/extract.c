@@ -29,11 +29,12 @@ static tarn_status settle_member(void *context, tarn_error *err)
     return tarn_dataset_release(x->set, x->sample, NULL, 0, err);
 }
 
-/* The member's name in the archive; "KEY.FIELD" if it is not in one. */
+/* The member's name in the archive; "KEY.FIELD" if it is not in one, or if the field was
+ * given another name. */
 static tarn_status find_name(extraction *x, const tarn_stored *member, tarn_error *err)
 {
     char *text;
-    if (member->row != TARN_NO_ROW)
+    if (member->row != TARN_NO_ROW && !x->set->fieldset->named[member->field])
         return tarn__fold_names(tarn__storage_fold(x->set->source), member->row, NULL,
                                 &x->name, err);
     TARN_TRY(tarn_dataset_key(x->set, x->sample, &x->name, err));

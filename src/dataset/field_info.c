@@ -21,17 +21,20 @@ tarn_status tarn_dataset_form(tarn_dataset *d, uint64_t sample, uint32_t field,
     TARN__NEED(err, "out", out);
     TARN_TRY(tarn__check_field(d, field, err));
     uint32_t id = d->ids[field];
-    *out = (tarn_field_form){.form = TARN_FORM_NAMED, .codec = d->names[field]};
     if (tarn__is_pseudo(id)) {
         *out = (tarn_field_form){.form = pseudo_form(id), .codec = "txt"};
         return TARN_OK;
     }
     tarn__storage *s = d->source;
-    if (s->kind->resolve) { /* in other kinds a field has one form for all samples */
+    /* Otherwise the field has one form for all samples. */
+    if (s->kind->resolve || tarn__is_choice(id)) {
         TARN_TRY(tarn__resolve(&d, &sample, err));
         sample = tarn__dataset_at(d, sample);
+        TARN_TRY(tarn__field_of_row(d, sample, &id, err));
         TARN_TRY(tarn__leaf(&s, &sample, &id, err));
     }
+    *out = (tarn_field_form){.form = TARN_FORM_NAMED,
+                             .codec = tarn__names_get(&s->fields, id).data};
     return s->kind->form ? s->kind->form(s->state, id, out, err) : TARN_OK;
 }
 
@@ -90,6 +93,7 @@ static tarn_status place_field(tarn_dataset *d, uint64_t number, uint32_t id,
     tarn__item item;
     tarn__storage *s = d->source;
     if (tarn__is_pseudo(id)) return pseudo_size(d, number, id, &out->size, err);
+    TARN_TRY(tarn__field_of_row(d, out->row, &id, err));
     TARN_TRY(tarn__locate_field(&s, out->row, id, &item, err));
     out->shard = item.spot.file;
     out->path = tarn__files_path(&s->files, item.spot.file);
@@ -114,15 +118,17 @@ tarn_status tarn_dataset_locate(tarn_dataset *d, uint64_t sample, uint32_t field
 }
 
 /* The sizes of some rows. They are located in one call if they are in one source. */
-static tarn_status rows_sizes(tarn__storage *source, const uint64_t *rows, size_t count,
+static tarn_status rows_sizes(const tarn_dataset *d, const uint64_t *rows, size_t count,
                               uint32_t field, tarn__item *items, uint64_t *out,
                               tarn_error *err)
 {
+    tarn__storage *source = d->source;
     for (size_t i = 0; i < count; i++) {
-        if (source->kind->resolve)
-            TARN_TRY(tarn__field_size(source, rows[i], field, &out[i], err));
         items[i].sample = rows[i];
         items[i].field = field;
+        TARN_TRY(tarn__field_of_row(d, rows[i], &items[i].field, err));
+        if (source->kind->resolve)
+            TARN_TRY(tarn__field_size(source, rows[i], items[i].field, &out[i], err));
     }
     if (source->kind->resolve) return TARN_OK;
     TARN_TRY(source->kind->locate(source->state, items, count, err));
@@ -145,7 +151,7 @@ tarn_status tarn__dataset_sizes(tarn_dataset *d, uint32_t field, uint64_t *out,
             status = pseudo_size(base, rows[k], id, &out[i + k], err);
         if (tarn__is_pseudo(id)) continue;
         tarn__chain_map(&base->chain, rows, (size_t)n);
-        status = rows_sizes(d->source, rows, (size_t)n, id, items, &out[i], err);
+        status = rows_sizes(d, rows, (size_t)n, id, items, &out[i], err);
     }
     free(items);
     return status;

@@ -164,27 +164,64 @@ static tarn_status mark_keys(work *w, tarn_error *err)
     return status;
 }
 
-/* --- By field ---------------------------------------------------------------------- */
-
-static tarn_status file_field(const tarn_dataset *d, const char *name, uint32_t *out,
-                              tarn_error *err)
+static tarn_status mark_without(work *w, tarn_error *err)
 {
-    char names[600], shown[200];
-    *out = tarn__names_find(&d->source->fields, name, strlen(name));
-    if (*out != TARN__NAME_NONE) return TARN_OK;
-    return tarn__fail_at(err, TARN_ERR_NO_FIELD, d->source->path, TARN_NO_OFFSET,
-                         "no field %s in the file; it has %s",
-                         tarn_printable(shown, sizeof shown, name, strlen(name)),
-                         tarn__list_names(&d->source->fields, names, sizeof names));
+    TARN_TRY(mark_keys(w, err));
+    for (uint64_t i = 0; i < w->set->count; i++)
+        w->marks[i / 8] ^= (unsigned char)(1u << (i % 8));
+    return TARN_OK;
 }
 
-static tarn_status mark_by_need(work *w, const uint32_t *ids, size_t count,
-                                tarn_error *err)
+/* --- By field ---------------------------------------------------------------------- */
+
+/* The fields of the file that a name stands for: those of a field of the dataset, or of
+ * the file. */
+static tarn_status read_field(const tarn_dataset *d, const char *name,
+                              tarn__alternatives *out, tarn_error *err)
+{
+    for (uint32_t i = 0; i < d->n_fields; i++) {
+        size_t count;
+        const uint32_t *ids = tarn__field_ids(d, i, &count);
+        if (strcmp(d->names[i], name) != 0 || tarn__is_pseudo(ids[0])) continue;
+        for (out->count = 0; out->count < count; out->count++) {
+            TARN_TRY(tarn__grow(&out->ids, sizeof *ids, out->count, &out->capacity, err));
+            out->ids[out->count] = ids[out->count];
+        }
+        return TARN_OK;
+    }
+    TARN_TRY(tarn__alternatives_read(d->source, name, out, err));
+    return tarn__is_pseudo(out->ids[0]) ? tarn__fail_field(d->source, name, err)
+                                        : TARN_OK;
+}
+
+/* The fields that samples need, as lists for tarn__need. */
+typedef struct needs {
+    uint32_t *fields;
+    size_t *ends;
+    size_t count, n_fields, capacity, end_capacity;
+} needs;
+
+static tarn_status add_need(const tarn_dataset *d, const char *name, needs *n,
+                            tarn__alternatives *a, tarn_error *err)
+{
+    TARN_TRY(read_field(d, name, a, err));
+    for (size_t i = 0; i < a->count; i++) {
+        TARN_TRY(
+            tarn__grow(&n->fields, sizeof *n->fields, n->n_fields, &n->capacity, err));
+        n->fields[n->n_fields++] = a->ids[i];
+    }
+    TARN_TRY(tarn__grow(&n->ends, sizeof *n->ends, n->count, &n->end_capacity, err));
+    n->ends[n->count++] = n->n_fields;
+    return TARN_OK;
+}
+
+static tarn_status mark_by_need(work *w, const needs *list, tarn_error *err)
 {
     const tarn__storage *s = w->set->source;
     uint64_t n = w->set->count, kept = n;
-    tarn__need need = {.fields = ids,
-                       .count = count,
+    tarn__need need = {.fields = list->fields,
+                       .ends = list->ends,
+                       .count = list->count,
                        .lack = w->ask->kind == TARN_CONDITION_LACKING,
                        .whole = true};
     if (need.lack) kept = 0;
@@ -198,21 +235,19 @@ static tarn_status mark_by_need(work *w, const uint32_t *ids, size_t count,
 
 static tarn_status mark_having(work *w, tarn_error *err)
 {
-    size_t count = w->ask->n_names;
-    uint32_t *ids = malloc((count + 1) * sizeof *ids);
-    tarn_status status = ids ? TARN_OK : tarn__fail_memory(err);
+    bool lack = w->ask->kind == TARN_CONDITION_LACKING;
+    const char *const *names = lack ? &w->ask->name : w->ask->names;
+    size_t count = lack ? 1 : w->ask->n_names;
+    tarn__alternatives a = {0};
+    needs list = {0};
+    tarn_status status = TARN_OK;
     for (size_t i = 0; status == TARN_OK && i < count; i++)
-        status = file_field(w->set, w->ask->names[i], &ids[i], err);
-    if (status == TARN_OK) status = mark_by_need(w, ids, count, err);
-    free(ids);
+        status = add_need(w->set, names[i], &list, &a, err);
+    if (status == TARN_OK) status = mark_by_need(w, &list, err);
+    tarn__alternatives_reset(&a);
+    free(list.fields);
+    free(list.ends);
     return status;
-}
-
-static tarn_status mark_lacking(work *w, tarn_error *err)
-{
-    uint32_t id;
-    TARN_TRY(file_field(w->set, w->ask->name, &id, err));
-    return mark_by_need(w, &id, 1, err);
 }
 
 static bool is_within(const tarn_condition *ask, double x)
@@ -220,15 +255,18 @@ static bool is_within(const tarn_condition *ask, double x)
     return x >= ask->min && x <= ask->max;
 }
 
-static tarn_status mark_size(work *w, tarn_error *err)
+/* The size of the first of these fields that a sample has; *out_has is false if it has
+ * none. */
+static tarn_status size_of(const tarn_dataset *d, uint64_t sample,
+                           const tarn__alternatives *a, uint64_t *out, bool *out_has,
+                           tarn_error *err)
 {
-    uint32_t id;
-    TARN_TRY(file_field(w->set, w->ask->name, &id, err));
-    for (uint64_t i = 0; i < w->set->count; i++) {
-        uint64_t size, row = tarn__dataset_at(w->set, i);
+    uint64_t row = tarn__dataset_at(d, sample);
+    *out_has = false;
+    for (size_t i = 0; i < a->count && !*out_has; i++) {
         tarn_error why;
-        tarn_status status = tarn__field_size(w->set->source, row, id, &size, &why);
-        if (status == TARN_OK && is_within(w->ask, (double)size)) set_mark(w->marks, i);
+        tarn_status status = tarn__field_size(d->source, row, a->ids[i], out, &why);
+        *out_has = status == TARN_OK;
         if (status == TARN_OK || status == TARN_ERR_NO_FIELD) continue;
         if (err) *err = why;
         return status;
@@ -236,10 +274,25 @@ static tarn_status mark_size(work *w, tarn_error *err)
     return TARN_OK;
 }
 
+static tarn_status mark_size(work *w, tarn_error *err)
+{
+    tarn__alternatives a = {0};
+    tarn_status status = read_field(w->set, w->ask->name, &a, err);
+    for (uint64_t i = 0; status == TARN_OK && i < w->set->count; i++) {
+        uint64_t size = 0;
+        bool has;
+        status = size_of(w->set, i, &a, &size, &has, err);
+        if (status == TARN_OK && has && is_within(w->ask, (double)size))
+            set_mark(w->marks, i);
+    }
+    tarn__alternatives_reset(&a);
+    return status;
+}
+
 /* --- By a column of a record pack -------------------------------------------------- */
 
 static tarn_status find_column(const tarn_dataset *d, const char *name, tarn_iac **out,
-                               size_t *out_number, tarn_error *err)
+                               size_t *out_number, const char **out_type, tarn_error *err)
 {
     *out = tarn__storage_pack(d->source);
     if (!*out)
@@ -253,9 +306,28 @@ static tarn_status find_column(const tarn_dataset *d, const char *name, tarn_iac
     for (*out_number = 0; tarn_iac_column_get(*out, TARN_IAC_INDEX, *out_number, &c,
                                               sizeof c, NULL) == TARN_OK;
          ++*out_number)
-        if (strcmp(c.name, name) == 0) return TARN_OK;
+        if (strcmp(c.name, name) == 0) {
+            *out_type = c.type;
+            return TARN_OK;
+        }
     return tarn__fail_at(err, TARN_ERR_NO_FIELD, d->source->path, TARN_NO_OFFSET,
                          "no column %s", name);
+}
+
+/* An error if a value cannot be in a column of this type. */
+static tarn_status check_value(const work *w, const char *value, const char *type,
+                               tarn_error *err)
+{
+    char shown[80];
+    bool integers = strstr(type, "int") != NULL;
+    const char *digits = value + (value[0] == '-');
+    if (!integers && !(w->ask->numeric && strstr(type, "string"))) return TARN_OK;
+    if (integers && digits[0] && !digits[strspn(digits, "0123456789")]) return TARN_OK;
+    return tarn__fail_at(err, TARN_ERR_USAGE, w->set->source->path, TARN_NO_OFFSET,
+                         "column %s is %s (%s), so it cannot have the value %s; %s",
+                         w->ask->name, integers ? "a column of integers" : "text", type,
+                         tarn_printable(shown, sizeof shown, value, strlen(value)),
+                         integers ? "give an integer" : "give the value as text");
 }
 
 /* Marks the records whose column has the value. */
@@ -277,11 +349,15 @@ static tarn_status mark_column(work *w, tarn_error *err)
 {
     tarn_iac *pack;
     size_t number;
-    TARN_TRY(find_column(w->set, w->ask->name, &pack, &number, err));
+    const char *type;
+    TARN_TRY(find_column(w->set, w->ask->name, &pack, &number, &type, err));
     unsigned char *rows = calloc((size_t)(w->set->source->samples / 8 + 1), 1);
     tarn_status status = rows ? TARN_OK : tarn__fail_memory(err);
-    for (size_t i = 0; status == TARN_OK && i < w->ask->n_names; i++)
-        status = mark_value(pack, w->ask->name, w->ask->names[i], rows, err);
+    for (size_t i = 0; status == TARN_OK && i < w->ask->n_names; i++) {
+        status = check_value(w, w->ask->names[i], type, err);
+        if (status == TARN_OK)
+            status = mark_value(pack, w->ask->name, w->ask->names[i], rows, err);
+    }
     for (uint64_t i = 0; status == TARN_OK && i < w->set->count; i++) {
         uint64_t row = tarn__dataset_at(w->set, i);
         if (rows[row / 8] >> (row % 8) & 1) set_mark(w->marks, i);
@@ -290,25 +366,41 @@ static tarn_status mark_column(work *w, tarn_error *err)
     return status;
 }
 
+/* *out_within: the JSON value of a column is a number from min to max. */
+static tarn_status compare_value(const work *w, const tarn_view *value, uint64_t row,
+                                 const char *type, bool *out_within, tarn_error *err)
+{
+    tarn__json_options o = TARN__JSON_OPTIONS_INIT;
+    tarn__json_doc doc = {0};
+    double x;
+    char shown[80];
+    TARN_TRY(tarn__json_parse(&doc, (const char *)value->data, value->size, &o, err));
+    const tarn__json *root = tarn__json_root(&doc);
+    bool number = tarn__json_double(root, &x), null = root->kind == TARN__JSON_NULL;
+    tarn__json_reset(&doc);
+    *out_within = number && is_within(w->ask, x);
+    if (number || null) return TARN_OK;
+    return tarn__fail_at(
+        err, TARN_ERR_USAGE, w->set->source->path, TARN_NO_OFFSET,
+        "column %s cannot be compared with numbers: its type is %s (record %llu is %s); "
+        "choose some of its values instead",
+        w->ask->name, type, (unsigned long long)row,
+        tarn_printable(shown, sizeof shown, (const char *)value->data, value->size));
+}
+
 static tarn_status mark_between(work *w, tarn_error *err)
 {
     tarn_iac *pack;
     size_t number;
-    tarn__json_options o = TARN__JSON_OPTIONS_INIT;
-    TARN_TRY(find_column(w->set, w->ask->name, &pack, &number, err));
+    const char *type;
+    TARN_TRY(find_column(w->set, w->ask->name, &pack, &number, &type, err));
     for (uint64_t i = 0; i < w->set->count; i++) {
         tarn_view value = TARN_VIEW_INIT;
-        tarn__json_doc doc = {0};
-        double x;
-        tarn_status status = tarn_iac_value(pack, TARN_IAC_INDEX, number,
-                                            tarn__dataset_at(w->set, i), &value, err);
-        if (status == TARN_OK)
-            status =
-                tarn__json_parse(&doc, (const char *)value.data, value.size, &o, err);
-        if (status == TARN_OK && tarn__json_double(tarn__json_root(&doc), &x) &&
-            is_within(w->ask, x))
-            set_mark(w->marks, i);
-        tarn__json_reset(&doc);
+        bool within = false;
+        uint64_t row = tarn__dataset_at(w->set, i);
+        TARN_TRY(tarn_iac_value(pack, TARN_IAC_INDEX, number, row, &value, err));
+        tarn_status status = compare_value(w, &value, row, type, &within, err);
+        if (within) set_mark(w->marks, i);
         tarn_view_release(&value);
         TARN_TRY(status);
     }
@@ -325,10 +417,11 @@ static const struct {
     [TARN_CONDITION_KEYS] = {mark_keys, false},
     [TARN_CONDITION_JSON] = {mark_keys, true},
     [TARN_CONDITION_HAVING] = {mark_having, false},
-    [TARN_CONDITION_LACKING] = {mark_lacking, true},
+    [TARN_CONDITION_LACKING] = {mark_having, true},
     [TARN_CONDITION_SIZE] = {mark_size, true},
     [TARN_CONDITION_COLUMN] = {mark_column, true},
     [TARN_CONDITION_BETWEEN] = {mark_between, true},
+    [TARN_CONDITION_WITHOUT] = {mark_without, false},
 };
 
 TARN__DEFINE_INIT(tarn_condition, TARN_CONDITION_INIT)

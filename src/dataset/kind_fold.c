@@ -151,6 +151,7 @@ const tarn__storage_kind tarn__kind_fold = {
     .find = find_fold,
     .copy = tarn__fold_copy,
     .settle = tarn__fold_settle,
+    .has = tarn__fold_has,
     .keep = keep_fold,
     .sets = sets_fold,
     .describe = describe_fold,

@@ -306,15 +306,27 @@ static tarn_status find_members(void *p, const char *key, uint64_t from, uint64_
 
 /* --- By fields --------------------------------------------------------------------- */
 
+static tarn_status has_members(void *p, uint64_t sample, uint32_t field, bool *out,
+                               tarn_error *err)
+{
+    (void)err;
+    *out = record_of(p, sample, field) != NONE;
+    return TARN_OK;
+}
+
 static tarn_status check_sample(const state *s, tarn__need *need, uint64_t sample,
                                 bool *out_keep, tarn_error *err)
 {
     bool all = true;
     for (size_t f = 0; f < need->count; f++) {
-        int64_t record = record_of(s, sample, need->fields[f]);
+        int64_t record = NONE;
+        size_t k = tarn__need_begin(need, f);
+        for (; k < need->ends[f] && record == NONE; k++)
+            record = record_of(s, sample, need->fields[k]);
         all &= record != NONE || need->may_lack;
         if (record != TWICE || !need->once) continue;
-        if (!need->drop_twice) return fail_field(s, sample, need->fields[f], true, err);
+        if (!need->drop_twice)
+            return fail_field(s, sample, need->fields[k - 1], true, err);
         need->dropped++;
         *out_keep = false;
         return TARN_OK;
@@ -383,6 +395,7 @@ const tarn__storage_kind tarn__kind_members = {
     .find = find_members,
     .copy = tarn__records_copy,
     .settle = tarn__records_settle,
+    .has = has_members,
     .keep = keep_members,
     .sets = sets_members,
     .describe = tarn__records_describe,

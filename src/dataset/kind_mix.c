@@ -117,7 +117,8 @@ static tarn_status resolve_mix(void *p, tarn__storage **source, uint64_t *sample
         *field = d->ids[number];
     }
     *source = d->source;
-    return row_in_pass(s, at.source, at.pass, at.sample, sample, err);
+    TARN_TRY(row_in_pass(s, at.source, at.pass, at.sample, sample, err));
+    return tarn__field_of_row(d, *sample, field, err);
 }
 
 /* The first position of a pass, at or after from, that has the key. */
@@ -182,6 +183,20 @@ static tarn_status find_mix(void *p, const char *key, uint64_t from, uint64_t *o
 
 /* --- Fields ------------------------------------------------------------------------ */
 
+static tarn_status has_mix(void *p, uint64_t sample, uint32_t field, bool *out,
+                           tarn_error *err)
+{
+    tarn__mix *s = p;
+    tarn__storage *source = s->source;
+    tarn_place at;
+    tarn__mix_place(source, sample, &at);
+    *out = s->fields[at.source * s->n_fields + field] != TARN__FIELD_NONE;
+    if (!*out) return TARN_OK;
+    TARN_TRY(resolve_mix(s, &source, &sample, &field, err));
+    if (!source->kind->has) return TARN_OK;
+    return source->kind->has(source->state, sample, field, out, err);
+}
+
 static tarn_status has_field(tarn__mix *s, uint64_t sample, uint32_t field, bool *out,
                              bool *out_twice, tarn_error *err)
 {
@@ -204,9 +219,11 @@ static tarn_status keep_mix(void *p, tarn__need *need, const tarn__chain *chain,
     *out_kept = 0;
     for (uint64_t i = 0; i < count; i++) {
         uint64_t sample = tarn__chain_at(chain, i);
-        bool all = true, has, twice;
+        bool all = true, has;
         for (size_t f = 0; f < need->count && all; f++) {
-            TARN_TRY(has_field(p, sample, need->fields[f], &has, &twice, err));
+            has = false;
+            for (size_t k = tarn__need_begin(need, f); k < need->ends[f] && !has; k++)
+                TARN_TRY(has_mix(p, sample, need->fields[k], &has, err));
             all = has;
         }
         bool keep = all != need->lack;
@@ -241,6 +258,7 @@ const tarn__storage_kind tarn__kind_mix = {
     .close = close_mix,
     .resolve = resolve_mix,
     .find = find_mix,
+    .has = has_mix,
     .keep = keep_mix,
     .sets = sets_mix,
 };

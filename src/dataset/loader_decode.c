@@ -128,9 +128,8 @@ static tarn_status put_value(const place *p, const tarn_value *v,
     }
 }
 
-/* The column's decoder is used if name is the column's, or with views, whose templates
- * end like the fields they select. In a mix the name may differ between samples; then the
- * codec table decides. */
+/* The column's decoder is used if the name, which may differ between samples, has the
+ * same class. Otherwise the codec table decides. */
 static tarn_status decode_named(const place *p, const tarn__load_column *c,
                                 const char *name, const unsigned char *data, size_t size,
                                 tarn_error *err)
@@ -138,7 +137,7 @@ static tarn_status decode_named(const place *p, const tarn__load_column *c,
     const tarn__load_setup *s = p->worker->engine->setup;
     tarn_value value;
     tarn_array array;
-    bool known = s->o.views || strcmp(name, c->codec) == 0;
+    bool known = strcmp(name, c->codec) == 0 || tarn__codec_class_of(name) == c->decoder;
     if (known && c->decoder == TARN__CODEC_NPY) {
         TARN_TRY(tarn__npy_find(data, size, &array, err));
         return put_array(p, &array, err);

@@ -181,9 +181,10 @@ static tarn_status announce_window(tarn__worker *k, tarn__window *w, tarn_error 
             uint32_t field;
             TARN_TRY(field_of(k, w, i, &s->columns[c], &field, err));
             if (tarn__is_pseudo(s->dataset->ids[field])) continue;
-            w->announced[n++] =
-                (tarn__item){.sample = tarn__dataset_at(w->epoch->set, w->samples[i]),
-                             .field = s->dataset->ids[field]};
+            tarn__item *item = &w->announced[n++];
+            *item = (tarn__item){.sample = tarn__dataset_at(w->epoch->set, w->samples[i]),
+                                 .field = s->dataset->ids[field]};
+            TARN_TRY(tarn__field_of_row(s->dataset, item->sample, &item->field, err));
         }
     }
     if (n) tarn__announce(w->epoch->set->source, w->announced, n);

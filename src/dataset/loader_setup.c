@@ -70,9 +70,36 @@ static tarn_status hint_integer(tarn__load_column *c, tarn_error *err)
 
 /* --- Columns ----------------------------------------------------------------------- */
 
+/* The class of the codecs of all names that a field has in the file. */
+static tarn__codec_class class_of_field(const tarn_dataset *d, uint32_t field)
+{
+    const char *name = tarn_dataset_field_stored(d, field, 0);
+    tarn__codec_class first = tarn__codec_class_of(name);
+    for (uint32_t i = 1; (name = tarn_dataset_field_stored(d, field, i)); i++)
+        if (tarn__codec_class_of(name) != first) return TARN__CODEC_OTHER;
+    return first;
+}
+
+/* The class of the fields that a template may select: those with its ending. */
+static tarn__codec_class class_of_template(const tarn_dataset *d, const char *template)
+{
+    const char *ending = strrchr(template, '.');
+    bool any = false;
+    tarn__codec_class first = tarn__codec_class_of(template);
+    for (uint32_t i = 0; ending && i < d->n_fields; i++) {
+        const char *dot = strrchr(d->names[i], '.');
+        if (!dot || strcmp(dot, ending) != 0) continue;
+        tarn__codec_class one = class_of_field(d, i);
+        if (any && one != first) return TARN__CODEC_OTHER;
+        first = one;
+        any = true;
+    }
+    return first;
+}
+
 /* Sets the name that selects the codec of a column: the field's own, or the codec that an
- * IAC file names for its payloads. *by_name is set if the name decides, at least for the
- * first sample. */
+ * IAC file names for its payloads; and the class of the codec, OTHER if samples have
+ * different ones. *by_name is set if the name decides, at least for the first sample. */
 static tarn_status name_codec(const tarn__load_setup *s, tarn__load_column *c,
                               bool *by_name, tarn_error *err)
 {
@@ -84,7 +111,11 @@ static tarn_status name_codec(const tarn__load_setup *s, tarn__load_column *c,
         form.form = TARN_FORM_NAMED;
     *by_name = form.form == TARN_FORM_NAMED || form.form == TARN_FORM_BYTES;
     c->codec = strdup(form.form == TARN_FORM_BYTES ? form.codec : c->name);
-    return c->codec ? TARN_OK : tarn__fail_memory(err);
+    if (!c->codec) return tarn__fail_memory(err);
+    c->decoder = form.form != TARN_FORM_NAMED ? tarn__codec_class_of(c->codec)
+                 : s->o.views                 ? class_of_template(d, c->name)
+                                              : class_of_field(d, c->field);
+    return TARN_OK;
 }
 
 static tarn_status set_way(tarn__load_column *c, const tarn_image_steps *steps,
@@ -130,7 +161,6 @@ static tarn_status set_column(tarn__load_setup *s, tarn__load_column *c,
     c->as = f->as;
     bool by_name;
     TARN_TRY(name_codec(s, c, &by_name, err));
-    c->decoder = tarn__codec_class_of(c->codec);
     if (f->image && (c->decoder != TARN__CODEC_IMAGE || f->as != TARN_LOAD_AUTO))
         return tarn__fail(err, TARN_ERR_USAGE,
                           "image steps for field %s, which is not decoded as an image",

@@ -2,6 +2,7 @@
  * fold the members are the rows of a sample, so a field may occur twice. In other kinds
  * they are the fields. */
 #include <stdlib.h>
+#include <string.h>
 
 #include <tarn/members.h>
 
@@ -22,13 +23,47 @@ static void list_add(list *l, tarn_stored one)
     l->count++;
 }
 
-/* The first field with an id, or TARN__FIELD_NONE. */
-static uint32_t field_of(const tarn_dataset *d, uint32_t id)
+/* Whether a field was listed before, with the same name. */
+static bool is_repeated(const tarn_dataset *d, uint32_t field)
 {
-    if (id < d->n_fields && d->ids[id] == id) return d->first[id];
-    for (uint32_t i = 0; i < d->n_fields; i++)
-        if (d->ids[i] == id) return i;
-    return TARN__FIELD_NONE;
+    uint32_t first = d->first[field];
+    return first != field &&
+           (!d->fieldset->renamed || strcmp(d->names[first], d->names[field]) == 0);
+}
+
+/* The next field of the dataset, from number from on, that is the field id of the file in
+ * a sample; TARN__FIELD_NONE if there is none. */
+static tarn_status next_field(const tarn_dataset *d, uint64_t sample, uint32_t id,
+                              uint32_t from, uint32_t *out, tarn_error *err)
+{
+    bool plain = !d->fieldset->renamed;
+    *out = TARN__FIELD_NONE;
+    if (plain && from) return TARN_OK;
+    if (plain && id < d->n_fields && d->ids[id] == id) from = d->first[id];
+    for (uint32_t i = from; i < d->n_fields && *out == TARN__FIELD_NONE; i++) {
+        uint32_t mine = d->ids[i];
+        if (is_repeated(d, i)) continue;
+        TARN_TRY(tarn__field_of_row(d, sample, &mine, err));
+        if (mine == id) *out = i;
+    }
+    return TARN_OK;
+}
+
+/* Adds a row of a fold, once for each field of the dataset that it is. */
+static tarn_status add_row(const tarn_dataset *d, uint64_t sample, uint64_t number,
+                           const tarn_row *row, list *l, tarn_error *err)
+{
+    uint32_t field;
+    for (uint32_t from = 0;; from = field + 1) {
+        TARN_TRY(next_field(d, sample, row->field, from, &field, err));
+        if (field == TARN__FIELD_NONE) return TARN_OK;
+        list_add(l, (tarn_stored){.path = tarn__files_path(&d->source->files, row->shard),
+                                  .offset = row->offset,
+                                  .bytes = row->size,
+                                  .row = number,
+                                  .field = field,
+                                  .shard = row->shard});
+    }
 }
 
 static tarn_status add_rows(tarn_dataset *d, tarn__fold *fold, uint64_t sample, list *l,
@@ -38,14 +73,7 @@ static tarn_status add_rows(tarn_dataset *d, tarn__fold *fold, uint64_t sample, 
     for (uint64_t k = 0; k < count; k++) {
         tarn_row row;
         TARN_TRY(tarn__fold_row_at(fold, sample, k, &number, &row, err));
-        uint32_t field = field_of(d, row.field);
-        if (field == TARN__FIELD_NONE) continue;
-        list_add(l, (tarn_stored){.path = tarn__files_path(&d->source->files, row.shard),
-                                  .offset = row.offset,
-                                  .bytes = row.size,
-                                  .row = number,
-                                  .field = field,
-                                  .shard = row.shard});
+        TARN_TRY(add_row(d, sample, number, &row, l, err));
     }
     return TARN_OK;
 }
@@ -74,7 +102,9 @@ static tarn_status add_field(tarn_dataset *d, uint64_t number, uint32_t field, l
     tarn__item item;
     tarn_error why;
     uint64_t row = tarn__dataset_at(d, number);
-    tarn_status status = tarn__locate_field(&s, row, d->ids[field], &item, &why);
+    uint32_t id = d->ids[field];
+    TARN_TRY(tarn__field_of_row(d, row, &id, err));
+    tarn_status status = tarn__locate_field(&s, row, id, &item, &why);
     if (status == TARN_ERR_NO_FIELD) return TARN_OK;
     if (status != TARN_OK) {
         if (err) *err = why;
@@ -86,7 +116,7 @@ static tarn_status add_field(tarn_dataset *d, uint64_t number, uint32_t field, l
                        .field = field,
                        .shard = item.spot.file};
     if (one.offset != TARN_NO_OFFSET) one.offset -= item.spot.head;
-    TARN_TRY(tarn__field_size(d->source, row, d->ids[field], &one.bytes, err));
+    TARN_TRY(tarn__field_size(d->source, row, id, &one.bytes, err));
     list_add(l, one);
     return TARN_OK;
 }
@@ -105,7 +135,7 @@ static tarn_status list_members(tarn_dataset *d, uint64_t number, list *l,
     tarn__fold *fold = tarn__storage_fold(d->source);
     if (fold) TARN_TRY(add_rows(d, fold, tarn__dataset_at(d, number), l, err));
     for (uint32_t i = 0; i < d->n_fields; i++) {
-        if (d->first[i] != i) continue;
+        if (is_repeated(d, i)) continue;
         if (tarn__is_pseudo(d->ids[i]))
             TARN_TRY(add_pseudo(d, number, i, l, err));
         else if (!fold)

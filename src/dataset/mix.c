@@ -67,20 +67,32 @@ static tarn_status number_fields(tarn__mix *s, const tarn__storage *source,
     return TARN_OK;
 }
 
+static tarn_status check_entry(const tarn__mix *s, const char *text,
+                               const tarn__alternatives *a, tarn_error *err)
+{
+    for (size_t k = 0; k < s->n; k++) {
+        bool has = false;
+        for (size_t i = 0; i < a->count; i++)
+            has |= tarn__is_pseudo(a->ids[i]) ||
+                   s->fields[k * s->n_fields + a->ids[i]] != TARN__FIELD_NONE;
+        if (!has)
+            return tarn__fail(err, TARN_ERR_NO_FIELD,
+                              "source %zu of the mix has no field %s", k, text);
+    }
+    return TARN_OK;
+}
+
 static tarn_status check_listed(const tarn__mix *s, const char *const *fields,
                                 tarn_error *err)
 {
-    for (size_t i = 0; fields && fields[i]; i++) {
-        uint32_t id = tarn__field_id(s->source, fields[i]);
-        if (id == TARN__FIELD_NONE && fields[i][0] == '.')
-            id = tarn__field_id(s->source, fields[i] + 1);
-        if (id == TARN__FIELD_NONE || tarn__is_pseudo(id)) continue;
-        for (size_t k = 0; k < s->n; k++)
-            if (s->fields[k * s->n_fields + id] == TARN__FIELD_NONE)
-                return tarn__fail(err, TARN_ERR_NO_FIELD,
-                                  "source %zu of the mix has no field %s", k, fields[i]);
+    tarn__alternatives a = {0};
+    tarn_status status = TARN_OK;
+    for (size_t i = 0; fields && fields[i] && status == TARN_OK; i++) {
+        status = tarn__alternatives_read(s->source, fields[i], &a, err);
+        if (status == TARN_OK) status = check_entry(s, fields[i], &a, err);
     }
-    return TARN_OK;
+    tarn__alternatives_reset(&a);
+    return status;
 }
 
 /* Takes a dataset as a part. If it is resumed in the middle of an epoch, the part has

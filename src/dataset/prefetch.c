@@ -93,9 +93,11 @@ tarn_status tarn_dataset_prefetch(tarn_dataset *d, const uint64_t *samples,
                 continue;
             uint64_t number = samples[s];
             if (d->order) tarn__order_map(d->order, &number, 1);
-            items[n++] = (tarn__item){
-                .sample = tarn__dataset_at(tarn_dataset_unordered(d), number),
-                .field = d->ids[field]};
+            tarn__item *item = &items[n];
+            *item = (tarn__item){.sample =
+                                     tarn__dataset_at(tarn_dataset_unordered(d), number),
+                                 .field = d->ids[field]};
+            n += tarn__field_of_row(d, item->sample, &item->field, NULL) == TARN_OK;
         }
     tarn__announce(d->source, items, n);
     free(items);

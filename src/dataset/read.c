@@ -97,7 +97,9 @@ static tarn_status take_wants(tarn_dataset *d, const tarn__want *wants, size_t c
         item->view = (tarn_view)TARN_VIEW_INIT;
         if (is_pseudo)
             status = tarn__pseudo(base, number, id, &item->view, err);
-        else if (d->source->kind->resolve)
+        else
+            status = tarn__field_of_row(d, item->sample, &item->field, err);
+        if (!is_pseudo && status == TARN_OK && d->source->kind->resolve)
             status = resolve_item(item, err);
         if (is_pseudo) item->spot.size = item->view.size;
     }

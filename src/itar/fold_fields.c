@@ -48,6 +48,24 @@ static verdict evaluate_need(const tarn__need *need, const uint32_t *places)
     return KEEP;
 }
 
+/* Sets places to those of the fields that a shape or, without one, a sample has of each
+ * need. out_fields, unless it is NULL, is set to these fields. */
+static void find_places(const tarn__fold *f, const tarn__need *need, uint16_t shape,
+                        uint64_t sample, uint32_t *places, uint32_t *out_fields)
+{
+    for (size_t i = 0; i < need->count; i++) {
+        places[i] = TARN__LACKED;
+        for (size_t k = tarn__need_begin(need, i);
+             k < need->ends[i] && places[i] == TARN__LACKED; k++) {
+            uint32_t field = need->fields[k];
+            places[i] = shape == TARN__SHAPE_ODD
+                            ? tarn__fold_place(f, sample, field)
+                            : tarn__fold_shape_place(f, shape, field);
+            if (out_fields) out_fields[i] = field;
+        }
+    }
+}
+
 /* Evaluates the need for each shape. */
 static tarn_status evaluate_shapes(const tarn__fold *f, const tarn__need *need,
                                    unsigned char **out_verdicts, uint32_t **out_places,
@@ -55,11 +73,10 @@ static tarn_status evaluate_shapes(const tarn__fold *f, const tarn__need *need,
 {
     const tarn__shapes *shapes = &f->shapes;
     unsigned char *verdicts = *out_verdicts = malloc(TARN__SHAPE_ODD + 1u);
-    uint32_t *places = *out_places = calloc(need->count + 1, sizeof *places);
+    uint32_t *places = *out_places = calloc(2 * need->count + 1, sizeof *places);
     if (!verdicts || !places) return tarn__fail_memory(err);
     for (size_t k = 0; k < shapes->count; k++) {
-        for (size_t i = 0; i < need->count; i++)
-            places[i] = tarn__fold_shape_place(f, (uint16_t)k, need->fields[i]);
+        find_places(f, need, (uint16_t)k, 0, places, NULL);
         verdicts[k] = (unsigned char)evaluate_need(need, places);
     }
     verdicts[TARN__SHAPE_ODD] =
@@ -67,20 +84,20 @@ static tarn_status evaluate_shapes(const tarn__fold *f, const tarn__need *need,
     return TARN_OK;
 }
 
-/* A sample that is odd or has a field twice. */
+/* A sample that is odd or has a field twice. places has room for two numbers for each
+ * need. */
 static tarn_status keep_special(tarn__fold *f, tarn__need *need, uint64_t sample,
                                 uint32_t *places, bool *out_keep, tarn_error *err)
 {
     size_t twice = 0;
-    for (size_t i = 0; i < need->count; i++) {
-        places[i] = tarn__fold_place(f, sample, need->fields[i]);
+    uint32_t *fields = places + need->count;
+    find_places(f, need, TARN__SHAPE_ODD, sample, places, fields);
+    for (size_t i = 0; i < need->count; i++)
         if (places[i] == TARN__DOUBLE) twice = i;
-    }
     verdict v = evaluate_need(need, places);
     *out_keep = v == KEEP;
     if (v != TWICE) return TARN_OK;
-    if (!need->drop_twice)
-        return tarn__fold_fail_twice(f, sample, need->fields[twice], err);
+    if (!need->drop_twice) return tarn__fold_fail_twice(f, sample, fields[twice], err);
     need->dropped++;
     return TARN_OK;
 }

@@ -74,6 +74,8 @@ TARN_CHECKED tarn_status tarn__fold_row_at(const tarn__fold *fold, uint64_t samp
 TARN_CHECKED tarn_status tarn__fold_key_hash(const tarn__fold *fold, uint64_t sample,
                                              uint64_t *out, tarn_error *err);
 
+TARN_CHECKED tarn_status tarn__fold_has(void *fold, uint64_t sample, uint32_t field,
+                                        bool *out, tarn_error *err);
 TARN_CHECKED tarn_status tarn__fold_get(void *fold, uint64_t sample, uint32_t field,
                                         tarn_view *out, tarn_error *err);
 

@@ -92,6 +92,14 @@ uint32_t tarn__fold_place(const tarn__fold *f, uint64_t sample, uint32_t field)
     return tarn__fold_shape_place(f, shape, field);
 }
 
+tarn_status tarn__fold_has(void *fold, uint64_t sample, uint32_t field, bool *out,
+                           tarn_error *err)
+{
+    (void)err;
+    *out = tarn__fold_place(fold, sample, field) != TARN__LACKED;
+    return TARN_OK;
+}
+
 tarn_status tarn__fold_row_of(tarn__fold *f, uint64_t sample, uint32_t field,
                               uint64_t *out, tarn_error *err)
 {

@@ -33,3 +33,15 @@ for option in "-s 0" "-f x" -l -0 --stats; do
     "$TARN" ls $option plain.iac; echo "exit $?"
 done
 "$TARN" get --rows 0:1 plain.iac 0; echo "exit $?"
+echo "--- several conditions, and comparisons"
+i=0
+for row in HE:80 PAS:47 HE:47 HE:81; do
+    printf x > "f$i"
+    echo "{\"file\": \"f$i\", \"stain\": \"${row%:*}\", \"age\": ${row#*:}}"; i=$((i + 1))
+done > m.jsonl
+"$TARN" pack -q m.jsonl -o m.iac > /dev/null; "$TARN" ls --columns stain,age m.iac
+where() { "$TARN" ls -1 "$@" m.iac; echo "exit $?"; }
+where --where stain=HE --where age=47
+where --where 'age>80'; where --where 'age>=80' --where 'age<81'; where --where 'age<=47' --where stain=PAS
+where --where 'age>100'
+where --where age=old; where --where 'age>old'; where --where '=5'; where --where 'stain>5'

@@ -19,3 +19,28 @@ rm basic/val_0001.tar
 "$TARN" verify nowhere; echo "exit $?"
 gzip -c basic/train_0000.tar > zipped.tar
 "$TARN" verify --repair zipped.tar; echo "exit $?"
+echo "--- samples that cannot be decoded"
+mkdir mixed; cd mixed
+cp -r "$DATA/01_basic"/train_0000.tar some.tar
+mkdir one; cd one
+tar -xf ../some.tar
+first=$(ls | sed -n 's/\.jpg$//p' | head -n 1)
+printf '<html>' > "$first.jpg"; printf 'x1' > "$first.cls"
+tar -cf ../bad_0.tar --format=ustar *
+cd ..; rm -r one some.tar
+"$TARN" verify --decode bad_0.tar; echo "exit $?"
+"$TARN" verify --decode --json . | python3 -c '
+import json, sys
+r = json.load(sys.stdin)
+print(r["problem_count"], r["decoded"], r["undecodable_count"], sorted(r["undecodable"][0]))
+print([(u["key"], u["field"], u["kind"], u["path"]) for u in r["undecodable"]])'
+"$TARN" verify --decode --bad-keys bad.txt -q . > /dev/null; echo "exit $?"; cat bad.txt
+"$TARN" ls -1 --without @bad.txt . | head -n 2
+"$TARN" convert -q . good.tar --without @bad.txt > /dev/null; "$TARN" verify --decode good.tar; echo "exit $?"
+"$TARN" verify --bad-keys x good.tar; echo "exit $?"
+"$TARN" verify --decode --bad-keys no/x good.tar; echo "exit $?"
+"$TARN" verify --decode - < good.tar; echo "exit $?"
+"$TARN" convert -q good.tar all.iac --fields jpg,cls > /dev/null
+"$TARN" verify --decode all.iac; echo "exit $?"
+"$TARN" convert -q good.tar all.gnz --fields cls > /dev/null
+"$TARN" verify --decode all.gnz; echo "exit $?"

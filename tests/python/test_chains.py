@@ -32,15 +32,26 @@ def cls_of(i):
     return 1 + i * 5 % 7
 
 
+def members_of(i):
+    """Returns the members of a sample: its number in the first of the fields a, b and c that it has,
+    and other numbers in the fields after that."""
+    first = i % 3
+    return [(f"k{i:02}.{'abc'[k]}.cls", str(cls_of(i) + 100 * (k - first)).encode())
+            for k in range(2, first - 1, -1)]
+
+
 @pytest.fixture(scope="module")
 def stores(tmp_path_factory):
-    """The same samples in every kind of storage: name -> (dataset, model)."""
+    """The same samples in every kind of storage: name -> (dataset, model). The field cls has
+    alternatives."""
     folder = tmp_path_factory.mktemp("chains")
     samples = [Sample((f"k{i:02}", cls_of(i))) for i in range(N)]
-    members = [(f"{key}.cls", str(number).encode()) for key, number in samples]
     (folder / "fold").mkdir()
     for shard in range(3):
-        write_tar(folder / f"fold/train_{shard}.tar", members[shard * 8:shard * 8 + 8])
+        write_tar(folder / f"fold/train_{shard}.tar",
+                  [member for i in range(shard * 8, min(shard * 8 + 8, N))
+                   for member in members_of(i)])
+    members = [member for i in range(N) for member in members_of(i)]
     tool("index", folder / "fold")
     write_tar(folder / "one.tar", members)
     out = tarn.gnz.GnzWriter(folder / "rows.gnz")
@@ -50,7 +61,8 @@ def stores(tmp_path_factory):
     tool("convert", folder / "fold", folder / "members.iac")
     paths = {"fold": folder / "fold", "tar": folder / "one.tar", "gnz": folder / "rows.gnz",
              "iac": folder / "members.iac"}
-    return {name: (tarn.open(path, fields=["cls"]), Model.of(samples))
+    lists = {name: ["cls=a.cls;b.cls;c.cls"] for name in paths} | {"gnz": ["cls=none;cls"]}
+    return {name: (tarn.open(path, fields=lists[name]), Model.of(samples))
             for name, path in paths.items()}
 
 
@@ -113,6 +125,12 @@ class Chain:
         self.model = self.model.filter(lambda sample: sample[0] in wanted)
         self.ds = self.ds.filter(keys=wanted, missing="ignore")
 
+    def without(self):
+        wanted = [f"k{i:02}" for i in self.rng.sample(range(N), 5)]
+        self.told(f"without {wanted}")
+        self.model = self.model.filter(lambda sample: sample[0] not in wanted)
+        self.ds = self.ds.filter(without=wanted, missing="ignore")
+
     def order(self):
         kind, options = random_order(self.rng)
         if "draws" in options and not len(self.ds):  # a UsageError
@@ -156,7 +174,7 @@ class Chain:
         self.ds = tarn.mix(self.ds, other.ds, counts=counts)
 
 
-STEPS = ("slice", "select", "mask", "filter", "keys", "order", "order", "shard", "map", "epoch",
+STEPS = ("slice", "select", "mask", "filter", "keys", "without", "order", "order", "shard", "map", "epoch",
          "mix")
 
 

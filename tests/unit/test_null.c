@@ -370,6 +370,8 @@ static void functions_of_verify_name_the_argument_that_is_null(void **state)
     (void)state;
     REFUSES("path", tarn_verify(NULL, NULL, ANY, 1, &err));
     REFUSES("report", tarn_verify(ANY, NULL, NULL, 1, &err));
+    REFUSES("dataset", tarn_verify_decode(NULL, NULL, ANY, 1, &err));
+    REFUSES("report", tarn_verify_decode(ANY, NULL, NULL, 1, &err));
 }
 
 static void functions_of_write_name_the_argument_that_is_null(void **state)
@@ -440,6 +442,8 @@ static void getters_of_null_are_empty(void **state)
     assert_int_equal(tarn_dataset_count(NULL), 0);
     assert_null(tarn_dataset_field(NULL, 0));
     assert_null(tarn_dataset_file_field(NULL, 0));
+    assert_null(tarn_dataset_field_stored(NULL, 0, 0));
+    assert_int_equal(tarn_dataset_lacking(NULL, 0), 0);
     assert_null(tarn_dataset_unordered(NULL));
     assert_null(tarn_loader_skipped(NULL, 0));
     assert_null(tarn_batch_column(NULL, 0));

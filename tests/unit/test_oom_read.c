@@ -674,7 +674,44 @@ static tarn_status load_on(tarn_error *why)
     return status;
 }
 
+/* Alternatives and other names: one sample, a batch, members, a filter, and all
+ * decoded. */
+static tarn_status read_alternatives(tarn_error *why)
+{
+    tarn_dataset_options o = TARN_DATASET_OPTIONS_INIT;
+    tarn_condition c = TARN_CONDITION_INIT;
+    tarn_dataset *d, *having = NULL;
+    tarn_verify_decode_report report;
+    tarn_dataset_batch batch = TARN_DATASET_BATCH_INIT;
+    tarn_view views[2];
+    tarn_text key = {0};
+    tarn_stored members[8];
+    size_t count;
+    o.fields = (const char *[]){"x=gone;cls;jpg", "png;npy", NULL};
+    tarn_status status = tarn_dataset_open(PART("shards"), &o, &d, why);
+    if (status != TARN_OK) return status;
+    status = tarn_dataset_get_all(d, 1, views, &key, why);
+    tarn_text_reset(&key);
+    for (size_t i = 0; status == TARN_OK && i < 2; i++)
+        tarn_view_release(&views[i]);
+    if (status == TARN_OK)
+        status = tarn_dataset_read(d, (uint64_t[]){0, 1}, 2, NULL, 0, &batch, why);
+    tarn_dataset_batch_reset(&batch);
+    if (status == TARN_OK) status = tarn_dataset_members(d, 0, members, 8, &count, why);
+    c.kind = TARN_CONDITION_HAVING;
+    c.names = (const char *[]){"x", "gone;cls"};
+    c.n_names = 2;
+    if (status == TARN_OK) status = tarn_dataset_filter(d, &c, &having, why);
+    tarn_dataset_close(having);
+    if (status == TARN_OK)
+        status = tarn_verify_decode(d, NULL, &report, sizeof report, why);
+    if (status == TARN_OK) assert_int_equal(report.samples, SAMPLES);
+    tarn_dataset_close(d);
+    return status;
+}
+
 static const scenario scenarios[] = {
+    {"fields have alternatives", read_alternatives, NULL, NULL},
     {"a tar is read", read_tar, NULL, NULL},
     {"a .tar.gz is read", read_gz, NULL, NULL},
     {"a .tar.zst is read", read_zst, NULL, NULL},

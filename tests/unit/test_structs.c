@@ -88,6 +88,7 @@ static void init_functions_and_macros_agree(void **state)
     INITS(tarn_tar_options, TARN_TAR_OPTIONS_INIT);
     INITS(tarn_textpair_options, TARN_TEXTPAIR_OPTIONS_INIT);
     INITS(tarn_verify_options, TARN_VERIFY_OPTIONS_INIT);
+    INITS(tarn_verify_decode_options, TARN_VERIFY_DECODE_OPTIONS_INIT);
     INITS(tarn_tar_writer_options, TARN_TAR_WRITER_OPTIONS_INIT);
     INITS(tarn_shard_options, TARN_SHARD_OPTIONS_INIT);
     INITS(tarn_fold_writer_options, TARN_FOLD_WRITER_OPTIONS_INIT);
