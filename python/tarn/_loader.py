@@ -205,10 +205,12 @@ class Loader:
         return out
 
     def skipped(self) -> list[Skipped]:
-        """Returns the samples that on_error left out or replaced: (epoch, number of the sample,
-        reason). They are sorted by epoch and then by their order in the epoch."""
-        out = self._native.skipped() if self._functions is None else self._functions.skipped
-        return sorted(out, key=lambda one: one[0])
+        """Returns the samples that on_error left out or replaced: the epoch, the number of the
+        sample, its key and the reason. They are sorted by epoch and then by their order in the
+        epoch."""
+        out = (map(Skipped._make, self._native.skipped()) if self._functions is None
+               else self._functions.skipped)
+        return sorted(out, key=lambda one: one.epoch)
 
     def close(self) -> None:
         """Stops the threads. Batches that were already returned stay valid."""

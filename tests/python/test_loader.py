@@ -76,7 +76,7 @@ def test_a_failure_loses_no_sample(tmp_path, threads):
     loader = ds.loader(4, threads=threads, on_error="skip", max_errors=1, epochs=1)
     batches = iter(loader)
     had = next(batches)["__key__"]
-    assert had == ["s00", "s02", "s03"] and [n for _, n, _ in loader.skipped()] == [1]
+    assert had == ["s00", "s02", "s03"] and [one.number for one in loader.skipped()] == [1]
     for _ in range(2):                            # it fails again, and its state is before that
         with pytest.raises(ValueError, match="too many faulty samples"):
             next(batches)
@@ -313,7 +313,7 @@ def test_decoding_failures_are_raised_skipped_or_counted(tmp_path):
         assert "x3" in str(caught.value) and caught.value.path == str(path)
         loader = ds.loader(4, threads=threads, on_error="skip")
         assert [batch["cls"].tolist() for batch in loader] == [[0, 1, 2], [4, 6, 7], [8, 9]]
-        assert [(epoch, number) for epoch, number, _ in loader.skipped()] == [(0, 3), (0, 5)]
+        assert [(one.epoch, one.number) for one in loader.skipped()] == [(0, 3), (0, 5)]
         assert loader.stats()["skipped"] == 2
         with pytest.raises(tarn.Error):
             list(ds.loader(4, threads=threads, on_error="skip", max_errors=1))
