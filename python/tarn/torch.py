@@ -31,14 +31,14 @@ class LoaderOptions(TypedDict, total=False):
     prefetch: int
     epochs: int
     drop_last: bool
-    equal_batches: bool
+    equal_batches: bool | None
     on_error: Literal["raise", "skip", "replace"]
     max_errors: int | None
     keys: bool
     integers: Sequence[str]
     array_type: Literal["numpy", "torch"] | None
     pin_memory: bool | None
-    resize: int | tuple[int, int] | None
+    resize: int | Sequence[int] | None
     fit: Literal["stretch", "center", "centre", "random", "exact"] | None
     shorter: int | None
     scale: tuple[float, float] | None
@@ -88,15 +88,15 @@ class Batches(IterableDataset[dict[str, Any]]):
 
 
 def loader_for(dataset: Dataset, rank: int | None = None, world_size: int | None = None,
-               batch_size: int = 64, *, uneven: Uneven = "keep", shuffle: bool = False,
+               batch_size: int = 64, *, uneven: Uneven | None = None, shuffle: bool = False,
                seed: int = 0, **options: Unpack[LoaderOptions]) -> Batches:
     """Returns native batches of a dataset for one of several processes; options are those of
     `Dataset.loader`. shuffle and seed shuffle all samples before they are divided among the ranks.
 
-    rank and world_size default to those of torch.distributed. Every rank gets the same number of
-    batches, and batch sizes differ by at most one. With uneven="drop" all batches are full, and
-    the last few samples are left out of an epoch. With uneven="pad" the first few samples are
-    repeated.
+    rank and world_size default to those of the process group, as in `Dataset.loader`, unless the
+    dataset has a shard. Every rank gets the same number of batches, and batch sizes differ by at
+    most one. With uneven="drop" all batches are full, and the last few samples are left out of an
+    epoch. With uneven="pad" the first few samples are repeated.
 
     >>> batches = tarn.torch.loader_for(ds, rank=0, world_size=2, batch_size=2)
     >>> [batch["cls"].tolist() for batch in batches]
@@ -104,18 +104,11 @@ def loader_for(dataset: Dataset, rank: int | None = None, world_size: int | None
     """
     if not isinstance(dataset, Dataset):
         raise UsageError(f"loader_for: expected a dataset, not {type(dataset).__name__}")
-    if rank is None or world_size is None:
-        there = torch.distributed.is_available() and torch.distributed.is_initialized()
-        if not there and (rank is not None or world_size is not None):
-            raise UsageError("loader_for: torch.distributed is not initialized; pass both rank "
-                             "and world_size, or neither")
-        if rank is None:
-            rank = torch.distributed.get_rank() if there else 0
-        if world_size is None:
-            world_size = torch.distributed.get_world_size() if there else 1
+    if (rank is None) != (world_size is None):
+        raise UsageError("loader_for: pass both rank and world_size, or neither to use those of the "
+                         "process group")
     if shuffle:
         dataset = dataset.shuffle(seed)
-    part = dataset.shard(rank, world_size, uneven=uneven)
     options.setdefault("array_type", "torch")
-    options.setdefault("equal_batches", True)
-    return Batches(part.loader(batch_size, seed=seed, **options))
+    return Batches(dataset.loader(batch_size, seed=seed, rank=rank, world_size=world_size,
+                                  uneven=uneven, **options))
