@@ -139,7 +139,7 @@ def test_results_of_decoders_become_one_array_if_they_have_one_shape(many):
 
 
 class Pair(collections.abc.Sequence):
-    """A sequence that is no list, as configuration files give them."""
+    """A sequence but not a list, like those of configuration files."""
 
     def __init__(self, *values):
         self.values = values
