@@ -119,7 +119,9 @@ class Loader:
                  state: str | None = None, group: Group = ALONE) -> None:
         self._given = dataset
         self._arguments = (fields, dict(options), array_type, pin_memory, uneven)
-        self._called = [name for name, _, becomes in fields if callable(becomes)]
+        # Fields with Python decoders, whose results are stacked; those of maps already are.
+        self._called = [name for name, _, becomes in fields
+                        if callable(becomes) and not needs_python(dataset)]
         self._form: Any = None  # a batch without samples, once there was one
         self._begun = False  # whether an iterator has been made for the current epoch
         self._resumed = state is not None  # whether it is where a state was, and not begun
@@ -128,8 +130,7 @@ class Loader:
         # after the loader was made. A process without a group of its own uses the group of the
         # process that pickled the loader: workers of a DataLoader do.
         self._inherited = group
-        self._group = self._group_now()
-        self._open(state)
+        self._open(state, self._group_now())
 
     def _group_now(self) -> Group:
         if self._arguments[4] is None:
@@ -137,22 +138,22 @@ class Loader:
         group = process_group()
         return self._inherited if group == ALONE else group
 
-    def _open(self, state: str | None) -> None:
+    def _open(self, state: str | None, group: Group) -> None:
+        """Opens the native loader for a rank. A failure changes nothing."""
         fields, options, _, _, uneven = self._arguments
-        self._dataset, equal = self._given, options["equal_batches"]
-        divided = uneven in ("drop", "pad") or self._group != ALONE
+        dataset, equal = self._given, options["equal_batches"]
+        divided = uneven in ("drop", "pad") or group != ALONE
         if uneven is not None and divided:
-            self._dataset = self._given.shard(*self._group, uneven=uneven)
-            if self._group != self._inherited:
-                report(self._group)
-        self._options = {**options, "equal_batches": divided if equal is None else equal}
-        self._native = _tarn.Loader(self._dataset._handle, self._dataset._views, fields,
-                                    state=state, **self._options)
-        self._functions = None
-        if options["numbers"]:
-            self._functions = Functions(self._dataset, fields, self._options)
-            if state is not None:
-                self._functions.resume(self._dataset, state)
+            dataset = dataset.shard(*group, uneven=uneven)
+        options = {**options, "equal_batches": divided if equal is None else equal}
+        native = _tarn.Loader(dataset._handle, dataset._views, fields, state=state, **options)
+        functions = Functions(dataset, fields, options) if options["numbers"] else None
+        if functions is not None and state is not None:
+            functions.resume(dataset, state)
+        if group != self._inherited:
+            report(group)
+        self._dataset, self._options, self._group = dataset, options, group
+        self._native, self._functions = native, functions
 
     def _join(self) -> None:
         """Takes the part of another rank, if the process has joined or left a group."""
@@ -161,9 +162,7 @@ class Loader:
             return
         before = self._native
         moved = self._iterators > 0 or self._resumed
-        state = before.state() if moved else None
-        self._group = group
-        self._open(state)
+        self._open(before.state() if moved else None, group)
         before.close()
 
     def __iter__(self) -> Iterator[Batch]:
@@ -182,10 +181,11 @@ class Loader:
         try:
             if self._options["equal_batches"] and _is_empty(batch):
                 batch = self._without_samples()
-            elif self._functions is not None:
-                batch = self._functions(batch, self._native)
-            if self._called and (self._functions is None or not self._functions.maps):
-                batch.update((name, stacked(batch[name])) for name in self._called)
+            else:
+                if self._functions is not None:
+                    batch = self._functions(batch, self._native)
+                for name in self._called:
+                    batch[name] = stacked(batch[name])
             return _tensors(batch, pin_memory) if array_type == "torch" else batch
         except BaseException as error:
             self._native.back()
@@ -243,8 +243,7 @@ class Loader:
                 or not isinstance(state.get("loader"), str)):
             raise UsageError("load_state_dict: not a state of a tarn loader")
         before = self._native
-        self._group = self._group_now()
-        self._open(state["loader"])
+        self._open(state["loader"], self._group_now())
         before.close()
         self._begun = False
         self._resumed = True

@@ -19,6 +19,7 @@ from .errors import UsageError
 if TYPE_CHECKING:
     from typing import Unpack
 
+    from ._functions import Skipped
     from ._loader import Loader
 
 __all__ = ["Batches", "loader_for"]
@@ -71,8 +72,24 @@ class Batches(IterableDataset[dict[str, Any]]):
             raise UsageError("tarn.torch: the loader has its own threads; use num_workers=0 or 1")
         return iter(self.loader)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {"loader": self.loader, "begun": self.loader._begun}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """A spawned worker starts an epoch where a forked one does: after one that has begun, the
+        next."""
+        self.loader = state["loader"]
+        self.loader._begun = state["begun"]
+
     def __len__(self) -> int:
         return len(self.loader)
+
+    def __repr__(self) -> str:
+        return f"<tarn.torch.Batches of {self.loader!r}>"
+
+    @property
+    def epoch(self) -> int:
+        return self.loader.epoch
 
     def set_epoch(self, epoch: int) -> None:
         self.loader.set_epoch(epoch)
@@ -85,6 +102,9 @@ class Batches(IterableDataset[dict[str, Any]]):
 
     def stats(self) -> dict[str, Any]:
         return self.loader.stats()
+
+    def skipped(self) -> list[Skipped]:
+        return self.loader.skipped()
 
 
 def loader_for(dataset: Dataset, rank: int | None = None, world_size: int | None = None,

@@ -198,6 +198,23 @@ def test_a_wrong_environment_is_reported(some, group, rank, world):
     assert keys_of(tarn.open(some).loader(4)) == ALL
 
 
+def test_a_rank_without_samples_has_the_form_of_decoded_arrays(some, group):
+    ds = tarn.open(some, decoders={"cls": lambda data: len(data) * 1.5})[:3]
+    group(3, 4)
+    for on_error in ("raise", "skip"):
+        batch = next(iter(ds.loader(1, on_error=on_error)))
+        assert batch["cls"].shape == (0,) and batch["cls"].dtype == "float64"
+
+
+def test_a_refused_state_leaves_the_loader_as_it_was(some, group):
+    ds = tarn.open(some)
+    loader, other = ds.loader(4), ds[:20].loader(4).state_dict()
+    group(1, 2)
+    with pytest.raises(tarn.StaleError):
+        loader.load_state_dict(other)
+    assert keys_of(loader) == ALL[1::2] and "rank 1/2" in repr(loader)
+
+
 # --- Full batches ---
 
 

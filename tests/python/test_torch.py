@@ -120,7 +120,7 @@ def main():
     every = sorted(ds.keys())
     for loader in (*early, ds.loader(8), tarn.torch.loader_for(ds, batch_size=8)):
         for epoch in range(2):
-            assert loader.epoch == epoch if hasattr(loader, "epoch") else True
+            assert loader.epoch == epoch
             assert keys(loader) == every
     batches = tarn.torch.loader_for(ds, batch_size=8)
     for how in (None, "fork", "spawn"):
@@ -152,6 +152,17 @@ def test_a_stateful_dataloader_resumes_the_native_loader(many, workers):
     again = make()
     again.load_state_dict(loader.state_dict())
     assert sum(first, []) + keys_of(again) == ds.keys()
+
+
+@pytest.mark.parametrize("how", ["fork", "spawn"])
+def test_a_worker_starts_an_epoch_after_a_look_at_the_first_batch(many, how):
+    ds = tarn.open(many, fields=["cls"])
+    batches = tarn.torch.loader_for(ds, batch_size=100, threads=1)
+    next(iter(batches))
+    loader = DataLoader(batches, batch_size=None, num_workers=1, multiprocessing_context=how)
+    assert keys_of(loader) == ds.keys() and batches.epoch == 0
+    assert repr(batches).startswith("<tarn.torch.Batches of <tarn.Loader epoch 0, 20 batches")
+    assert batches.skipped() == []
 
 
 @pytest.mark.parametrize("make", [lambda ds: ds.loader(100), lambda ds: tarn.torch.loader_for(ds, batch_size=100),
