@@ -58,8 +58,9 @@ class Batches(IterableDataset[dict[str, Any]]):
 
     Iterate over it directly, or through `DataLoader(batches, batch_size=None)` with at most one
     worker, because the loader has its own threads. This process does not see the progress of a
-    worker: with a worker, call `set_epoch` before each epoch, or all epochs are the same, and save
-    states only in a loop without a worker.
+    worker: with a worker, use persistent_workers=True or call `set_epoch` before each epoch,
+    otherwise all epochs are the same, and save states only in a loop without a worker or in
+    torchdata's StatefulDataLoader.
     """
 
     def __init__(self, loader: Loader) -> None:

@@ -63,8 +63,12 @@ def started(count, script, *arguments, cwd=None):
     """Runs a script in processes of torchrun, or alone; returns what it printed."""
     launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(count)] if count > 1 else []
     env = dict(os.environ, GLOO_SOCKET_IFNAME="lo", OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", CUDA_VISIBLE_DEVICES="")
-    done = subprocess.run([sys.executable, *launch, script, *arguments], env=env, cwd=cwd, text=True, timeout=600,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    for _ in range(3):
+        done = subprocess.run([sys.executable, *launch, script, *arguments], env=env, cwd=cwd, text=True,
+                              timeout=600, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        # torch 2.13 with gloo sometimes aborts when a process exits, also without tarn.
+        if done.returncode == 0 or "terminate called without an active exception" not in done.stdout:
+            break
     assert done.returncode == 0, done.stdout[-4000:]
     return done.stdout
 

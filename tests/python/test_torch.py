@@ -154,6 +154,15 @@ def test_a_stateful_dataloader_resumes_the_native_loader(many, workers):
     assert sum(first, []) + keys_of(again) == ds.keys()
 
 
+def test_a_persistent_worker_goes_from_epoch_to_epoch(many):
+    ds = tarn.open(many, fields=["cls"]).shuffle(3)
+    loader = DataLoader(tarn.torch.loader_for(ds, batch_size=100, threads=1), batch_size=None, num_workers=1,
+                        persistent_workers=True)
+    for epoch in range(2):
+        ds.set_epoch(epoch)
+        assert keys_of(loader) == ds.keys()
+
+
 @pytest.mark.parametrize("how", ["fork", "spawn"])
 def test_a_worker_starts_an_epoch_after_a_look_at_the_first_batch(many, how):
     ds = tarn.open(many, fields=["cls"])
