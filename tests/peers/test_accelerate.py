@@ -52,6 +52,7 @@ def saved_and_loaded(accelerator, ds, out):
     accelerator.register_for_checkpointing(loader)
     begun = sum((batch["__key__"] for batch in itertools.islice(loader, 3)), [])
     accelerator.save_state(f"{out}/saved")
+    accelerator.wait_for_everyone()
     list(loader)
     accelerator.load_state(f"{out}/saved")
     return begun, sum((batch["__key__"] for batch in loader), [])
