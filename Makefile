@@ -8,7 +8,7 @@
 #   make check-cli T=index        one script of tests/cli
 #   make check-python T=loader    one file of tests/python; T=loader/NAME: tests with NAME in their names
 #   make test     all tests: plain and with sanitizers
-#   make test-peers  tests with jax, ray, transformers and grain (large downloads)
+#   make test-peers  tests with jax, ray, grain, transformers, lightning and accelerate (large downloads)
 #   make bench    compares tarn with its peers on small data, for docs/benchmarks: about 15 minutes
 #   make bench-full  the same on large data, then indexing, writing and Python separately: hours, 40 GB
 #                 in bench/data; run the other programs of bench/ by hand

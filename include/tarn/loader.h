@@ -247,9 +247,11 @@ TARN_API void tarn_loader_info_get(const tarn_loader *loader, tarn_loader_info *
 TARN_API TARN_CHECKED tarn_status tarn_loader_state(tarn_loader *loader, tarn_text *out,
                                                     tarn_error *err);
 
+/* Only the library creates these, and new members are added at the end. */
 typedef struct tarn_skipped {
     uint64_t epoch, sample;
     tarn_error error;
+    const char *key; /* of the sample; NULL if it cannot be read */
 } tarn_skipped;
 
 /* Gets sample number i of those that were skipped or replaced since the loader was

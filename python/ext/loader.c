@@ -571,9 +571,10 @@ static PyObject *loader_skipped(PyObject *object, PyObject *unused)
     PyObject *list = PyList_New(0);
     for (size_t i = 0; list && (s = tarn_loader_skipped(self->loader, i)); i++) {
         tarn_error_text(&s->error, text, sizeof text);
-        PyObject *item =
-            Py_BuildValue("KKN", (unsigned long long)s->epoch,
-                          (unsigned long long)s->sample, tarnpy_text(text, strlen(text)));
+        PyObject *item = Py_BuildValue(
+            "KKNN", (unsigned long long)s->epoch, (unsigned long long)s->sample,
+            s->key ? tarnpy_text(s->key, strlen(s->key)) : tarnpy_text("", 0),
+            tarnpy_text(text, strlen(text)));
         if (!item || PyList_Append(list, item) != 0) Py_CLEAR(list);
         Py_XDECREF(item);
     }

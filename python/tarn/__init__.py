@@ -68,4 +68,8 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *_LAZY, "__version__"})
+    """Returns only names that can be imported: help(tarn) gets all of them."""
+    from importlib.util import find_spec
+
+    missing = {"torch"} if find_spec("torch") is None else set()
+    return sorted({*__all__, *_LAZY, "__version__"} - missing)

@@ -23,19 +23,13 @@ def _is_tensor(value: Any) -> bool:
     return type(value).__module__.startswith("torch") and hasattr(value, "data_ptr")
 
 
-def collate(values: Sequence[Any]) -> Any:
-    """
-    >>> collate([1, 2]), collate(["a", "b"]), collate([(1, "a"), (2, "b")])
-    (array([1, 2]), ['a', 'b'], (array([1, 2]), ['a', 'b']))
-    >>> collate([{"x": 1.5}, {"x": 2.5}])
-    {'x': array([1.5, 2.5])}
+def stacked(values: Sequence[Any]) -> Any:
+    """Returns numbers, and arrays or tensors of one type and shape, as one array; otherwise a list.
+
+    >>> stacked([1, 2]), stacked([{"x": 1}, {"x": 2}])
+    (array([1, 2]), [{'x': 1}, {'x': 2}])
     """
     first: Any = values[0] if values else None
-    if isinstance(first, Mapping) and all(isinstance(value, Mapping) for value in values):
-        return _mappings(values)
-    if isinstance(first, tuple) and all(isinstance(value, tuple) and len(value) == len(first)
-                                        for value in values):
-        return tuple(collate([value[i] for value in values]) for i in range(len(first)))
     if isinstance(first, (bool, int, float, numpy.generic)):
         if all(isinstance(value, (bool, int, float, numpy.generic)) for value in values):
             return numpy.asarray(values)
@@ -49,3 +43,20 @@ def collate(values: Sequence[Any]) -> Any:
 
         return torch.stack(list(values))
     return list(values)
+
+
+def collate(values: Sequence[Any]) -> Any:
+    """Also combines dicts and tuples, field by field.
+
+    >>> collate([1, 2]), collate(["a", "b"]), collate([(1, "a"), (2, "b")])
+    (array([1, 2]), ['a', 'b'], (array([1, 2]), ['a', 'b']))
+    >>> collate([{"x": 1.5}, {"x": 2.5}])
+    {'x': array([1.5, 2.5])}
+    """
+    first: Any = values[0] if values else None
+    if isinstance(first, Mapping) and all(isinstance(value, Mapping) for value in values):
+        return _mappings(values)
+    if isinstance(first, tuple) and all(isinstance(value, tuple) and len(value) == len(first)
+                                        for value in values):
+        return tuple(collate([value[i] for value in values]) for i in range(len(first)))
+    return stacked(values)

@@ -491,11 +491,12 @@ class Dataset(_tarn.Dataset):
 
     def loader(self, batch_size: int, *, shuffle: bool = False, seed: int = 0,
                threads: int | None = None, prefetch: int = 0, epochs: int = 0,
-               drop_last: bool = False, equal_batches: bool = False,
+               rank: int | None = None, world_size: int | None = None, uneven: Uneven | None = None,
+               drop_last: bool = False, equal_batches: bool | None = None,
                on_error: Literal["raise", "skip", "replace"] = "raise",
                max_errors: int | None = None, keys: bool = True, integers: Sequence[str] = (),
                array_type: Literal["numpy", "torch"] | None = None,
-               pin_memory: bool | None = None, resize: int | tuple[int, int] | None = None,
+               pin_memory: bool | None = None, resize: int | Sequence[int] | None = None,
                fit: Literal["stretch", "center", "centre", "random", "exact"] | None = None,
                shorter: int | None = None, scale: tuple[float, float] | None = None,
                ratio: tuple[float, float] | None = None, flip: float | None = None,
@@ -513,8 +514,13 @@ class Dataset(_tarn.Dataset):
         threads: number of threads; None uses one per core, 0 does the work in the calling thread.
         prefetch: batches prepared in advance; 0 chooses enough to keep the threads busy.
         epochs: the total number of epochs; 0 means no limit.
+        rank, world_size, uneven: the same as calling `self.shard(rank, world_size, uneven=uneven)`
+            before. Without rank and world_size, and if the dataset has no shard, they are those of
+            the process group: of torch.distributed, or RANK and WORLD_SIZE in the environment.
+            world_size=1 returns all samples on each rank.
         drop_last: only full batches, the same number on every rank. equal_batches: the same number of
-            batches on every rank; batch sizes differ by at most one.
+            batches on every rank; batch sizes differ by at most one. None does so if the loader
+            divides the samples among ranks, and not if `shard` did.
         on_error: what happens to a sample that cannot be read or decoded, or for which a function
             given to `map` raises or returns None. "raise" raises the error, "skip" makes the batch
             smaller, and "replace" uses the next usable sample of the batch instead. More than
@@ -544,7 +550,8 @@ class Dataset(_tarn.Dataset):
         if shuffle:
             self._warn_of_shard()
         return loader_of(self._shuffled(seed) if shuffle else self, batch_size, seed=seed,
-                         threads=threads, prefetch=prefetch, epochs=epochs, drop_last=drop_last,
+                         threads=threads, prefetch=prefetch, epochs=epochs, rank=rank,
+                         world_size=world_size, uneven=uneven, drop_last=drop_last,
                          equal_batches=equal_batches, on_error=on_error, max_errors=max_errors,
                          keys=keys, integers=integers, array_type=array_type,
                          pin_memory=pin_memory, image=image)

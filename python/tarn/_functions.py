@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy
 
@@ -15,7 +15,15 @@ if TYPE_CHECKING:
     from ._dataset import Dataset
 
 Batch = dict[str, Any]
-Skipped = tuple[int, int, str]  # epoch, number of the sample, reason
+
+
+class Skipped(NamedTuple):
+    """A sample that on_error left out or replaced."""
+
+    epoch: int
+    number: int  #: of the sample in the dataset, whatever the order is
+    key: str
+    reason: str
 
 
 def needs_python(dataset: Dataset) -> bool:
@@ -140,7 +148,7 @@ class Functions:
             planned = self._plan.numbers(native, epoch)
             places = _places(numbers, planned, self.policy)
             holes = sorted(set(range(len(planned))).difference(places))
-            faults += zip(holes, native.skipped()[self._native_skipped:])
+            faults += zip(holes, map(Skipped._make, native.skipped()[self._native_skipped:]))
             self._native_skipped = skipped
         results: list[Any] = [
             None if place is None else self._one(batch, i, place, numbers[i], epoch, faults)
@@ -149,7 +157,7 @@ class Functions:
         self.skipped += [fault for _, fault in faults]
         if skipped + self.failed > self.limit:
             raise FormatError(f"more than {self.limit} samples cannot be used, which is the limit "
-                              f"(max_errors); the last one: {self.skipped[-1][2]}")
+                              f"(max_errors); the last one: {self.skipped[-1].reason}")
         kept = self._kept(results, epoch)
         if self.maps:
             return collate([results[i] for i in kept])
@@ -160,7 +168,7 @@ class Functions:
         usable = [i for i, result in enumerate(results) if result is not None]
         if results and not usable:
             raise FormatError(f"no sample of a batch of epoch {epoch} can be used: "
-                              f"{self.skipped[-1][2]}")
+                              f"{self.skipped[-1].reason}")
         if self.policy != "replace" or len(usable) == len(results):
             return usable
         kept, following = [], usable[0]
@@ -172,12 +180,12 @@ class Functions:
     def _one(self, batch: Batch, i: int, place: int, number: int, epoch: int,
              faults: list[tuple[int, Skipped]]) -> Any:
         """Returns the result for a sample; None if it cannot be used."""
-        key = batch["__key__"][i] if "__key__" in batch else f"number {number}"
+        where = ""
         try:
             for name in self.guarded:
                 value = batch[name][i]
                 if isinstance(value, _Failed):
-                    key = f"{key}: field {name}"
+                    where = f": field {name}"
                     raise value.error
             if not self.maps:
                 return True
@@ -191,12 +199,18 @@ class Functions:
                 raise FormatError("a function given to map returned None")
             return result
         except Exception as error:
+            key = batch["__key__"][i] if "__key__" in batch else self._key(number)
             if self.policy == "raise":
-                error.add_note(f"sample {key}")
+                error.add_note(f"sample {key}{where}")
                 raise
-            faults.append((place, (epoch, number, f"sample {key}: {error!r}")))
+            reason = f"sample {key}{where}: {error!r}"
+            faults.append((place, Skipped(epoch, number, key, reason)))
             self.failed += 1
             return None
+
+    def _key(self, number: int) -> str:
+        """Returns the key of a sample by its number, for batches without keys."""
+        return self._at._handle.unordered().keys([number])[0]
 
     def _sample(self, batch: Batch, i: int) -> dict[str, Any]:
         """Returns sample i of a batch, as the dataset would return it."""

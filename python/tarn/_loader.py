@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import functools
+import operator
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _tarn
 from ._arguments import names as names_of
 from ._arguments import integer, real, reals, whole, word
+from ._collate import stacked
 from ._functions import Batch, Functions, Guarded, Skipped, needs_python
-from ._reading import stored_names, to_torch
+from ._group import ALONE, process_group, report
+from ._ordering import UNEVEN, Uneven
+from ._reading import DECODERS, extension, stored_names, to_torch
 from .errors import UsageError
 
 if TYPE_CHECKING:
     from typing import Self
 
     from ._dataset import Dataset
+    from ._group import Group
 
 __all__ = ["Loader"]
 
@@ -40,17 +45,25 @@ _TYPES = ("uint8", "float32", "float16")
 _LAYOUTS = ("HWC", "CHW")
 
 
-def image_steps(resize: int | tuple[int, int] | None, **given: Any) -> dict[str, Any] | None:
+def _sides(resize: Any) -> list[Any]:
+    """Returns height and width; accepts any sequence of two, also those of configuration files."""
+    try:
+        return [operator.index(resize)] * 2
+    except TypeError:
+        sides = [] if isinstance(resize, str) or not isinstance(resize, Iterable) else list(resize)
+    if len(sides) != 2:
+        raise UsageError(f"resize must be a side or (height, width), not {resize!r}")
+    return sides
+
+
+def image_steps(resize: int | Sequence[int] | None, **given: Any) -> dict[str, Any] | None:
     """Returns the image options; resize is the side, or (height, width)."""
     steps = {name: value for name, value in given.items() if value is not None}
     if resize is None:
         if steps:
             raise UsageError(f"{', '.join(sorted(steps))}: only with resized images (resize=)")
         return None
-    sides = list(resize) if isinstance(resize, (list, tuple)) else [resize, resize]
-    if len(sides) != 2:
-        raise UsageError(f"resize must be a side or (height, width), not {resize!r}")
-    height, width = (whole("resize", side, 1, 131072) for side in sides)
+    height, width = (whole("resize", side, 1, 131072) for side in _sides(resize))
     out: dict[str, Any] = {"width": width, "height": height, **steps}
     fit = word("fit", steps.get("fit", "stretch"), _FITS)
     fit = out["fit"] = "centre" if fit == "center" else fit
@@ -99,38 +112,77 @@ class Loader:
     """
 
     def __init__(self, dataset: Dataset, fields: tuple[Any, ...], options: Mapping[str, Any],
-                 array_type: str, pin_memory: bool, state: str | None = None) -> None:
-        self._dataset = dataset
-        self._arguments = (fields, dict(options), array_type, pin_memory)
-        self._functions = Functions(dataset, fields, options) if options["numbers"] else None
+                 array_type: str, pin_memory: bool, uneven: Uneven | None = None,
+                 state: str | None = None, group: Group = ALONE) -> None:
+        self._given = dataset
+        self._arguments = (fields, dict(options), array_type, pin_memory, uneven)
+        # Fields with Python decoders, whose results are stacked; those of maps already are.
+        self._called = [name for name, _, becomes in fields
+                        if callable(becomes) and not needs_python(dataset)]
         self._form: Any = None  # a batch without samples, once there was one
         self._begun = False  # whether an iterator has been made for the current epoch
+        self._resumed = state is not None  # whether it is where a state was, and not begun
         self._iterators = 0
-        self._open(state)
+        # With uneven, the dataset is divided among the ranks of the process group, which may start
+        # after the loader was made. A process without a group of its own uses the group of the
+        # process that pickled the loader: workers of a DataLoader do.
+        self._inherited = group
+        self._open(state, self._group_now())
 
-    def _open(self, state: str | None) -> None:
-        fields, options, _, _ = self._arguments
-        self._native = _tarn.Loader(self._dataset._handle, self._dataset._views, fields,
-                                    state=state, **options)
-        if state is not None and self._functions is not None:
-            self._functions.resume(self._dataset, state)
+    def _group_now(self) -> Group:
+        if self._arguments[4] is None:
+            return ALONE
+        group = process_group()
+        return self._inherited if group == ALONE else group
+
+    def _open(self, state: str | None, group: Group) -> None:
+        """Opens the native loader for a rank. A failure changes nothing."""
+        fields, options, _, _, uneven = self._arguments
+        dataset, equal = self._given, options["equal_batches"]
+        divided = uneven in ("drop", "pad") or group != ALONE
+        if uneven is not None and divided:
+            dataset = dataset.shard(*group, uneven=uneven)
+        options = {**options, "equal_batches": divided if equal is None else equal}
+        native = _tarn.Loader(dataset._handle, dataset._views, fields, state=state, **options)
+        functions = Functions(dataset, fields, options) if options["numbers"] else None
+        if functions is not None and state is not None:
+            functions.resume(dataset, state)
+        if group != self._inherited:
+            report(group)
+        self._dataset, self._options, self._group = dataset, options, group
+        self._native, self._functions = native, functions
+
+    def _join(self) -> None:
+        """Takes the part of another rank, if the process has joined or left a group."""
+        group = self._group_now()
+        if group == self._group:
+            return
+        before = self._native
+        moved = self._iterators > 0 or self._resumed
+        self._open(before.state() if moved else None, group)
+        before.close()
 
     def __iter__(self) -> Iterator[Batch]:
+        self._join()
         if self._begun and not self._native.info()["over"]:
             self._native.set_epoch(self.epoch + 1)
         self._begun = True
+        self._resumed = False
         self._iterators += 1
         return _Epoch(self, self._iterators)
 
     def _next(self) -> Any:
         """Returns the next batch. After a failure the loader is before the batch that failed."""
-        _, _, array_type, pin_memory = self._arguments
+        _, _, array_type, pin_memory, _ = self._arguments
         batch: Any = next(self._native)
         try:
-            if self._arguments[1]["equal_batches"] and _is_empty(batch):
+            if self._options["equal_batches"] and _is_empty(batch):
                 batch = self._without_samples()
-            elif self._functions is not None:
-                batch = self._functions(batch, self._native)
+            else:
+                if self._functions is not None:
+                    batch = self._functions(batch, self._native)
+                for name in self._called:
+                    batch[name] = stacked(batch[name])
             return _tensors(batch, pin_memory) if array_type == "torch" else batch
         except BaseException as error:
             self._native.back()
@@ -140,12 +192,13 @@ class Loader:
 
     def _without_samples(self) -> Any:
         if self._form is None:
-            fields, options, _, _ = self._arguments
-            self._form = _nothing_of(_one_sample(self._dataset, fields, options))
+            self._form = _nothing_of(_one_sample(self._dataset, self._arguments[0], self._options))
         return _nothing_of(self._form)
 
     def __len__(self) -> int:
         """The number of batches in a whole epoch, for this rank."""
+        if not self._begun:
+            self._join()
         return int(self._native.info()["batches"])
 
     @property
@@ -154,8 +207,13 @@ class Loader:
         return int(self._native.info()["epoch"])
 
     def set_epoch(self, epoch: int) -> None:
-        """Makes the next iterator start this epoch."""
-        self._native.set_epoch(whole("epoch", epoch))
+        """Makes the next iterator start this epoch. Right after `load_state_dict`, the epoch of the
+        state is continued and does not start again."""
+        epoch = whole("epoch", epoch)
+        if self._resumed and epoch == self.epoch:
+            return
+        self._resumed = False
+        self._native.set_epoch(epoch)
         if self._functions is not None:
             self._functions.restart()
         self._begun = False
@@ -182,9 +240,10 @@ class Loader:
                 or not isinstance(state.get("loader"), str)):
             raise UsageError("load_state_dict: not a state of a tarn loader")
         before = self._native
-        self._open(state["loader"])
+        self._open(state["loader"], self._group_now())
         before.close()
         self._begun = False
+        self._resumed = True
         self._iterators += 1
 
     def stats(self) -> dict[str, Any]:
@@ -202,10 +261,12 @@ class Loader:
         return out
 
     def skipped(self) -> list[Skipped]:
-        """Returns the samples that on_error left out or replaced: (epoch, number of the sample,
-        reason). They are sorted by epoch and then by their order in the epoch."""
-        out = self._native.skipped() if self._functions is None else self._functions.skipped
-        return sorted(out, key=lambda one: one[0])
+        """Returns the samples that on_error left out or replaced: the epoch, the number of the
+        sample, its key and the reason. They are sorted by epoch and then by their order in the
+        epoch."""
+        out = (map(Skipped._make, self._native.skipped()) if self._functions is None
+               else self._functions.skipped)
+        return sorted(out, key=lambda one: one.epoch)
 
     def close(self) -> None:
         """Stops the threads. Batches that were already returned stay valid."""
@@ -218,14 +279,17 @@ class Loader:
         self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _again, (type(self), self._dataset, *self._arguments, self._native.state())
+        return _again, (type(self), self._given, self._arguments, self._native.state(),
+                        self._group_now())
 
     def __repr__(self) -> str:
         try:
-            info = self._native.info()
+            batches, epoch = len(self), self.epoch
         except (UsageError, RuntimeError):  # closed, or in use by another thread
-            return f"<tarn.Loader of {self._dataset!r}>"
-        return f"<tarn.Loader epoch {info['epoch']}, {info['batches']} batches of {self._dataset!r}>"
+            return f"<tarn.Loader of {self._given!r}>"
+        rank, world_size = self._group
+        part = f"rank {rank}/{world_size} of the process group, " if world_size > 1 else ""
+        return f"<tarn.Loader {part}epoch {epoch}, {batches} batches of {self._given!r}>"
 
 
 class _Epoch:
@@ -262,9 +326,9 @@ class _Epoch:
         return int(self._loader._native.info()["left"])
 
 
-def _again(cls: type[Loader], dataset: Dataset, fields: Any, options: Any, array_type: str,
-           pin_memory: bool, state: str) -> Loader:
-    return cls(dataset, fields, options, array_type, pin_memory, state)
+def _again(cls: type[Loader], dataset: Dataset, arguments: Any, state: str, group: Group) -> Loader:
+    fields, options, array_type, pin_memory, uneven = arguments
+    return cls(dataset, fields, options, array_type, pin_memory, uneven, state, group)
 
 
 def _tensors(batch: Any, pin_memory: bool) -> Any:
@@ -356,8 +420,29 @@ def _read_fields(dataset: Dataset, integers: Sequence[str]) -> tuple[Any, ...]:
                  for name, names in zip(dataset.fields, stored))
 
 
+def _divided(dataset: Dataset, rank: int | None, world_size: int | None,
+             uneven: Uneven | None) -> tuple[Dataset, Uneven | None, bool | None]:
+    """Returns the dataset, how the loader divides it among the ranks of the process group (None: it
+    does not), and the default of equal_batches (None: depends on that group)."""
+    if uneven is not None:
+        word("uneven", uneven, UNEVEN)
+    if world_size is None and rank is None:
+        if not dataset._recipe.has("split"):
+            return dataset, uneven or "keep", None
+        if uneven is not None:
+            raise UsageError("uneven: the dataset already has a shard; pass uneven to shard()")
+        return dataset, None, False
+    if world_size is None or (rank is None and world_size != 1):
+        raise UsageError("rank and world_size: pass both, or neither to use those of the process "
+                         "group; world_size=1 alone returns all samples")
+    if world_size == 1 and not rank and uneven is None:
+        return dataset, None, False
+    return dataset.shard(rank or 0, world_size, uneven=uneven or "keep"), None, True
+
+
 def loader_of(dataset: Dataset, batch_size: int, *, seed: int, threads: int | None, prefetch: int,
-              epochs: int, drop_last: bool, equal_batches: bool, on_error: str,
+              epochs: int, rank: int | None, world_size: int | None, uneven: Uneven | None,
+              drop_last: bool, equal_batches: bool | None, on_error: str,
               max_errors: int | None, keys: bool, integers: Sequence[str],
               array_type: str | None, pin_memory: bool | None,
               image: dict[str, Any] | None) -> Loader:
@@ -376,8 +461,11 @@ def loader_of(dataset: Dataset, batch_size: int, *, seed: int, threads: int | No
     word("on_error", on_error, ("raise", "skip", "replace"))
     if max_errors is not None and on_error == "raise":
         raise UsageError('max_errors: only with on_error="skip" or "replace"')
+    dataset, division, equal = _divided(dataset, rank, world_size, uneven)
+    equal_batches = equal if equal_batches is None else bool(equal_batches)
     options: dict[str, Any] = {
-        "batch": whole("batch_size", batch_size, 1, 2**24), "equal_batches": bool(equal_batches),
+        "batch": whole("batch_size", batch_size, 1, 2**24),
+        "equal_batches": equal_batches,
         "drop_last": bool(drop_last), "seed": abs(integer("seed", seed)) % 2**64,
         "threads": cores if threads is None else whole("threads", threads, 0, 1024),
         "prefetch": whole("prefetch", prefetch, 0, 1024), "epochs": whole("epochs", epochs),
@@ -392,4 +480,4 @@ def loader_of(dataset: Dataset, batch_size: int, *, seed: int, threads: int | No
     pin = given == "torch" and (_can_pin() if pin_memory is None else bool(pin_memory))
     if pin and not _can_pin():
         raise UsageError("pin_memory: no CUDA device was found")
-    return Loader(dataset, fields, options, given, pin)
+    return Loader(dataset, fields, options, given, pin, division)

@@ -39,6 +39,10 @@ class Recipe:
             handle = run(handle, step)
         return handle
 
+    def has(self, method: str) -> bool:
+        """Whether a step of this method was applied, also to a source of a mix."""
+        return any(step[0] == method for step in self.steps)
+
     def start(self) -> _tarn._Handle:
         """Opens the file without any step."""
         return _tarn.open_dataset(self.path, **self.options)
@@ -72,6 +76,9 @@ class MixRecipe(Recipe):
         super().__init__("", {}, steps)
         self.sources = sources
         self.arguments = arguments
+
+    def has(self, method: str) -> bool:
+        return super().has(method) or any(source.has(method) for source in self.sources)
 
     def start(self) -> _tarn._Handle:
         return _tarn.mix(tuple(source.open() for source in self.sources), *self.arguments)

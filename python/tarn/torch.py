@@ -19,6 +19,7 @@ from .errors import UsageError
 if TYPE_CHECKING:
     from typing import Unpack
 
+    from ._functions import Skipped
     from ._loader import Loader
 
 __all__ = ["Batches", "loader_for"]
@@ -31,14 +32,14 @@ class LoaderOptions(TypedDict, total=False):
     prefetch: int
     epochs: int
     drop_last: bool
-    equal_batches: bool
+    equal_batches: bool | None
     on_error: Literal["raise", "skip", "replace"]
     max_errors: int | None
     keys: bool
     integers: Sequence[str]
     array_type: Literal["numpy", "torch"] | None
     pin_memory: bool | None
-    resize: int | tuple[int, int] | None
+    resize: int | Sequence[int] | None
     fit: Literal["stretch", "center", "centre", "random", "exact"] | None
     shorter: int | None
     scale: tuple[float, float] | None
@@ -57,8 +58,9 @@ class Batches(IterableDataset[dict[str, Any]]):
 
     Iterate over it directly, or through `DataLoader(batches, batch_size=None)` with at most one
     worker, because the loader has its own threads. This process does not see the progress of a
-    worker: with a worker, call `set_epoch` before each epoch, or all epochs are the same, and save
-    states only in a loop without a worker.
+    worker: with a worker, use persistent_workers=True or call `set_epoch` before each epoch,
+    otherwise all epochs are the same, and save states only in a loop without a worker or in
+    torchdata's StatefulDataLoader.
     """
 
     def __init__(self, loader: Loader) -> None:
@@ -71,8 +73,24 @@ class Batches(IterableDataset[dict[str, Any]]):
             raise UsageError("tarn.torch: the loader has its own threads; use num_workers=0 or 1")
         return iter(self.loader)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {"loader": self.loader, "begun": self.loader._begun}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """A spawned worker starts an epoch where a forked one does: after one that has begun, the
+        next."""
+        self.loader = state["loader"]
+        self.loader._begun = state["begun"]
+
     def __len__(self) -> int:
         return len(self.loader)
+
+    def __repr__(self) -> str:
+        return f"<tarn.torch.Batches of {self.loader!r}>"
+
+    @property
+    def epoch(self) -> int:
+        return self.loader.epoch
 
     def set_epoch(self, epoch: int) -> None:
         self.loader.set_epoch(epoch)
@@ -86,17 +104,20 @@ class Batches(IterableDataset[dict[str, Any]]):
     def stats(self) -> dict[str, Any]:
         return self.loader.stats()
 
+    def skipped(self) -> list[Skipped]:
+        return self.loader.skipped()
+
 
 def loader_for(dataset: Dataset, rank: int | None = None, world_size: int | None = None,
-               batch_size: int = 64, *, uneven: Uneven = "keep", shuffle: bool = False,
+               batch_size: int = 64, *, uneven: Uneven | None = None, shuffle: bool = False,
                seed: int = 0, **options: Unpack[LoaderOptions]) -> Batches:
     """Returns native batches of a dataset for one of several processes; options are those of
     `Dataset.loader`. shuffle and seed shuffle all samples before they are divided among the ranks.
 
-    rank and world_size default to those of torch.distributed. Every rank gets the same number of
-    batches, and batch sizes differ by at most one. With uneven="drop" all batches are full, and
-    the last few samples are left out of an epoch. With uneven="pad" the first few samples are
-    repeated.
+    rank and world_size default to those of the process group, as in `Dataset.loader`, unless the
+    dataset has a shard. Every rank gets the same number of batches, and batch sizes differ by at
+    most one. With uneven="drop" all batches are full, and the last few samples are left out of an
+    epoch. With uneven="pad" the first few samples are repeated.
 
     >>> batches = tarn.torch.loader_for(ds, rank=0, world_size=2, batch_size=2)
     >>> [batch["cls"].tolist() for batch in batches]
@@ -104,18 +125,11 @@ def loader_for(dataset: Dataset, rank: int | None = None, world_size: int | None
     """
     if not isinstance(dataset, Dataset):
         raise UsageError(f"loader_for: expected a dataset, not {type(dataset).__name__}")
-    if rank is None or world_size is None:
-        there = torch.distributed.is_available() and torch.distributed.is_initialized()
-        if not there and (rank is not None or world_size is not None):
-            raise UsageError("loader_for: torch.distributed is not initialized; pass both rank "
-                             "and world_size, or neither")
-        if rank is None:
-            rank = torch.distributed.get_rank() if there else 0
-        if world_size is None:
-            world_size = torch.distributed.get_world_size() if there else 1
+    if (rank is None) != (world_size is None):
+        raise UsageError("loader_for: pass both rank and world_size, or neither to use those of the "
+                         "process group")
     if shuffle:
         dataset = dataset.shuffle(seed)
-    part = dataset.shard(rank, world_size, uneven=uneven)
     options.setdefault("array_type", "torch")
-    options.setdefault("equal_batches", True)
-    return Batches(part.loader(batch_size, seed=seed, **options))
+    return Batches(dataset.loader(batch_size, seed=seed, rank=rank, world_size=world_size,
+                                  uneven=uneven, **options))

@@ -126,12 +126,19 @@ static void stop_engine(tarn_loader *l)
     l->engine = NULL;
 }
 
+static void forget_skipped(tarn_loader *l, size_t kept)
+{
+    while (l->n_skipped > kept)
+        free((void *)(uintptr_t)l->skipped[--l->n_skipped].key);
+}
+
 void tarn_loader_close(tarn_loader *l)
 {
     if (!l) return;
     stop_engine(l);
     tarn__epoch_release(l->epoch);
     tarn__setup_release(l->setup);
+    forget_skipped(l, 0);
     free(l->skipped);
     free(l);
 }
@@ -150,11 +157,15 @@ static tarn_status start_engine(tarn_loader *l, tarn_error *err)
 
 static void list_skipped(tarn_loader *l, const tarn__window *w, const tarn__fault *f)
 {
+    tarn_text key = {0};
     if (l->n_skipped == TARN_MAX_LOADER_LISTED) return;
     if (tarn__grow(&l->skipped, sizeof *l->skipped, l->n_skipped, &l->skipped_capacity,
                    NULL) != TARN_OK)
         return;
-    l->skipped[l->n_skipped++] = (tarn_skipped){w->epoch->number, f->sample, f->error};
+    if (tarn_dataset_key(w->epoch->set, f->sample, &key, NULL) != TARN_OK)
+        tarn_text_reset(&key);
+    l->skipped[l->n_skipped++] =
+        (tarn_skipped){w->epoch->number, f->sample, f->error, key.data};
 }
 
 static tarn_status fail_over_limit(const tarn_loader *l, const tarn__fault *f,
@@ -304,7 +315,7 @@ void tarn_loader_back(tarn_loader *l)
     l->number--;
     l->delivered = false;
     l->failed = true;
-    l->n_skipped = l->skipped_before;
+    forget_skipped(l, l->skipped_before);
     l->stats.batches = l->stats_before.batches;
     l->stats.samples = l->stats_before.samples;
     l->stats.skipped = l->stats_before.skipped;

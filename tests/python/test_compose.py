@@ -244,9 +244,9 @@ def test_holes_stay_in_their_batch(holes, kind, threads):
         batches = list(loader)
         assert [numbers(batch) for batch in batches] == expected
         assert keys_of(batches) == [f"x{i:02}" for i in sum(expected, [])]
-    assert [(epoch, number) for epoch, number, _ in loader.skipped()] == [
+    assert [(one.epoch, one.number) for one in loader.skipped()] == [
         (epoch, number) for epoch in range(2) for number in BAD]
-    assert all("x03" in why for _, number, why in loader.skipped() if number == 3)
+    assert all("x03" in one.reason for one in loader.skipped() if one.number == 3)
     assert loader.stats()["skipped"] == 8 and len(loader) == 3
 
 
@@ -255,7 +255,7 @@ def test_holes_stay_in_their_batch(holes, kind, threads):
 def test_holes_are_filled_with_the_next_usable_sample_of_the_batch(holes, kind, threads):
     loader = with_holes(holes, kind).loader(4, threads=threads, on_error="replace")
     assert [numbers(batch) for batch in loader] == [[0, 1, 2, 0], [4, 4, 4, 4], [8, 9, 10, 11]]
-    assert [number for _, number, _ in loader.skipped()] == list(BAD)
+    assert [one.number for one in loader.skipped()] == list(BAD)
     wide = with_holes(holes, kind).loader(12, threads=threads, on_error="replace")
     assert [numbers(batch) for batch in wide] == [[0, 1, 2, 4, 4, 8, 8, 8, 8, 9, 10, 11]]
 
@@ -305,7 +305,7 @@ def test_holes_of_files_and_of_functions_are_counted_together(holes):
     failing = ds.map(lambda sample: {"cls": 0 // (sample["cls"] - 9) + sample["cls"]})
     loader = failing.loader(4, on_error="skip")
     assert [numbers(batch) for batch in loader][2] == [8, 10, 11]
-    assert [number for _, number, _ in loader.skipped()] == [*BAD, 9]
+    assert [one.number for one in loader.skipped()] == [*BAD, 9]
     assert loader.stats()["skipped"] == 5
     with pytest.raises(tarn.Error, match="limit"):
         list(failing.loader(4, on_error="skip", max_errors=4))
@@ -337,7 +337,7 @@ def test_skipped_samples_are_listed_in_the_order_of_positions(tmp_path, threads,
                              if row in native | functions]
                 if policy == "skip":
                     assert got == [row for row in rows if row not in native | functions]
-            assert [(epoch, number) for epoch, number, _ in loader.skipped()] == expected
+            assert [(one.epoch, one.number) for one in loader.skipped()] == expected
             assert loader.stats()["skipped"] == len(expected)
 
 
@@ -354,11 +354,11 @@ def test_skipped_samples_are_listed_in_order_after_a_resume(tmp_path):
         rest.load_state_dict(state)
         list(rest)
         expected = [n for n in (int(key[1:]) for key in ds.keys()[7 if not options else 6:]) if n % 5 in (1, 2)]
-        assert [number for _, number, _ in rest.skipped()] == expected
+        assert [one.number for one in rest.skipped()] == expected
         rest.set_epoch(0)
         list(rest)
         everything = [n for n in (int(key[1:]) for key in ds.keys()) if n % 5 in (1, 2)]
-        assert [number for _, number, _ in rest.skipped()] == expected + everything
+        assert [one.number for one in rest.skipped()] == expected + everything
 
 
 def test_a_damaged_list_of_arrays_is_a_hole(tmp_path):

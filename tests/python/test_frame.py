@@ -31,6 +31,16 @@ def test_only_public_names_are_shown():
         tarn.dataset  # noqa: B018
 
 
+def test_help_works_without_optional_packages():
+    code = ("import sys\nsys.modules.update(dict.fromkeys(['torch', 'pyarrow', 'PIL', 'webdataset']))\n"
+            "import inspect, pydoc, tarn\n"
+            "print([name for name, _ in inspect.getmembers(tarn) if name in ('torch', 'wds')])\n"
+            "print(pydoc.render_doc(tarn)[:42])\n"
+            "try: tarn.torch\nexcept ModuleNotFoundError as error: print(error)")
+    out = run(code)
+    assert out.startswith("['wds']\nPython Library Documentation: package tarn") and "torch" in out
+
+
 def test_version_is_the_librarys():
     assert tarn.__version__ == _tarn.__version__
     assert tool("--version") == f"tarn {tarn.__version__}\n"

@@ -1,4 +1,5 @@
 """The native loader from Python."""
+import collections.abc
 import gc
 import io
 import itertools
@@ -76,7 +77,7 @@ def test_a_failure_loses_no_sample(tmp_path, threads):
     loader = ds.loader(4, threads=threads, on_error="skip", max_errors=1, epochs=1)
     batches = iter(loader)
     had = next(batches)["__key__"]
-    assert had == ["s00", "s02", "s03"] and [n for _, n, _ in loader.skipped()] == [1]
+    assert had == ["s00", "s02", "s03"] and [one.number for one in loader.skipped()] == [1]
     for _ in range(2):                            # it fails again, and its state is before that
         with pytest.raises(ValueError, match="too many faulty samples"):
             next(batches)
@@ -118,9 +119,48 @@ def test_views_bytes_decoders_and_integers(many):
     assert batch["bin"] == [payload(i) for i in range(8)]
     assert batch["cls"].tolist() == [i % 7 for i in range(8)]
     ds = tarn.open(many, decoders={"bin": len, "cls": float})
-    assert first(ds.loader(2)) == {"__key__": ["s00000", "s00001"], "bin": [1024, 1024],
-                                  "cls": [0.0, 1.0]}
+    batch = first(ds.loader(2))
+    assert batch["bin"].tolist() == [1024, 1024] and batch["cls"].tolist() == [0.0, 1.0]
     assert "__key__" not in first(ds.loader(2, keys=False))
+
+
+def test_results_of_decoders_become_one_array_if_they_have_one_shape(many):
+    def number(data):
+        return int.from_bytes(data[:4], "little")
+
+    for made, expected in ((lambda data: np.full(3, number(data)), [[0] * 3, [1] * 3]), (number, [0, 1])):
+        for on_error in ("raise", "skip"):
+            batch = first(tarn.open(many, decoders={"bin": made}).loader(2, on_error=on_error))
+            assert batch["bin"].tolist() == expected
+    for made, expected in ((lambda data: np.zeros(number(data)), [0, 1]), (lambda data: {"n": 1}, [1, 1]),
+                           (lambda data: "text", [4, 4])):
+        batch = first(tarn.open(many, decoders={"bin": made}).loader(2))
+        assert isinstance(batch["bin"], list) and list(map(len, batch["bin"])) == expected
+
+
+class Pair(collections.abc.Sequence):
+    """A sequence but not a list, like those of configuration files."""
+
+    def __init__(self, *values):
+        self.values = values
+
+    def __len__(self):
+        return len(self.values)
+
+    def __getitem__(self, i):
+        return self.values[i]
+
+
+def test_resize_takes_any_sequence(pictures):
+    ds = tarn.open(pictures, fields=["jpg"])
+    for resize, shape in ((Pair(8, 12), (8, 12)), (np.array([8, 12]), (8, 12)), ([8, 12], (8, 12)),
+                          (np.int64(8), (8, 8))):
+        assert first(ds.loader(2, resize=resize))["jpg"].shape == (2, *shape, 3)
+    for fit in ("center", "centre"):
+        assert first(ds.loader(2, resize=Pair(8, 12), fit=fit, shorter=16))["jpg"].shape == (2, 8, 12, 3)
+    for wrong in ("88", Pair(8), Pair(8, 8, 8), 8.5, {}):
+        with pytest.raises(tarn.UsageError, match="resize must be a side"):
+            ds.loader(2, resize=wrong)
 
 
 @pytest.mark.parametrize("threads", [0, 3])
@@ -313,11 +353,29 @@ def test_decoding_failures_are_raised_skipped_or_counted(tmp_path):
         assert "x3" in str(caught.value) and caught.value.path == str(path)
         loader = ds.loader(4, threads=threads, on_error="skip")
         assert [batch["cls"].tolist() for batch in loader] == [[0, 1, 2], [4, 6, 7], [8, 9]]
-        assert [(epoch, number) for epoch, number, _ in loader.skipped()] == [(0, 3), (0, 5)]
+        assert [(one.epoch, one.number) for one in loader.skipped()] == [(0, 3), (0, 5)]
         assert loader.stats()["skipped"] == 2
         with pytest.raises(tarn.Error):
             list(ds.loader(4, threads=threads, on_error="skip", max_errors=1))
         assert len(list(ds.loader(4, threads=threads, on_error="skip", max_errors=2))) == 3
+
+
+@pytest.mark.parametrize("function", [False, True])
+def test_skipped_samples_have_their_epoch_number_key_and_reason(tmp_path, function):
+    path = write_tar(tmp_path / "a.tar", [(f"x{i}.cls", b"oops" if i in (3, 5) else b"%d" % i)
+                                          for i in range(10)])
+    ds = tarn.open(path).shuffle(2)
+    ds = ds.map(lambda sample: sample) if function else ds
+    for keys in (True, False):
+        loader = ds.loader(4, on_error="skip", keys=keys)
+        for _ in range(3):
+            list(loader)
+        told = loader.skipped()
+        assert [one.epoch for one in told] == [0, 0, 1, 1, 2, 2]
+        assert sorted((one.number, one.key) for one in told[2:4]) == [(3, "x3"), (5, "x5")]
+        assert all(one.key in one.reason for one in told)
+        kept = ds.filter(keys=set(ds.keys()).difference(one.key for one in told))
+        assert len(kept) == 8 and len(keys_of(kept.loader(4))) == 8
 
 
 def test_wrong_use_is_reported(many, pictures):

@@ -1,4 +1,5 @@
 """torch: DataLoader with and without workers, its samplers, torchdata, processes."""
+import itertools
 import multiprocessing
 import os
 import subprocess
@@ -86,11 +87,114 @@ def test_a_dataset_goes_to_another_process(many, how):
     assert process.exitcode == 0 and got == [sample["cls"] for sample in ds[:10]]
 
 
+def run_ranks(tmp_path, code, *arguments):
+    """Runs the code as both ranks of a process group, as sys.argv[1:] = rank, meeting place, arguments."""
+    script = tmp_path / "rank.py"
+    script.write_text(code)
+    env = dict(os.environ, GLOO_SOCKET_IFNAME="lo")
+    ranks = [subprocess.Popen([sys.executable, str(script), str(rank), f"file://{tmp_path}/meet", *arguments],
+                              env=env, stderr=subprocess.PIPE, text=True) for rank in range(2)]
+    told = [process.communicate(timeout=HANG)[1] for process in ranks]
+    assert [process.returncode for process in ranks] == [0, 0], told
+    return told
+
+
+def test_loaders_and_workers_divide_the_samples_in_a_process_group(many, tmp_path):
+    told = run_ranks(tmp_path, """
+import sys, torch, torch.distributed as dist, tarn, tarn.torch
+from torch.utils.data import DataLoader, DistributedSampler
+
+def keys(loader):
+    batches = [batch["__key__"] for batch in loader]
+    parts, counts = [None] * 2, [None] * 2
+    dist.all_gather_object(parts, sum(batches, []))
+    dist.all_gather_object(counts, len(batches))
+    assert counts[0] == counts[1], counts
+    return sorted(parts[0] + parts[1])
+
+def main():
+    ds = tarn.open(sys.argv[3], fields=["cls"])[:99].shuffle(9)
+    early = [ds.loader(8), tarn.torch.loader_for(ds, batch_size=8)]
+    rank = int(sys.argv[1])
+    dist.init_process_group("gloo", init_method=sys.argv[2], rank=rank, world_size=2)
+    every = sorted(ds.keys())
+    for loader in (*early, ds.loader(8), tarn.torch.loader_for(ds, batch_size=8)):
+        for epoch in range(2):
+            assert loader.epoch == epoch
+            assert keys(loader) == every
+    batches = tarn.torch.loader_for(ds, batch_size=8)
+    for how in (None, "fork", "spawn"):
+        loader = DataLoader(batches, batch_size=None, num_workers=how is not None,
+                            multiprocessing_context=how)
+        assert keys(loader) == every and len(loader) == 7
+    assert keys(DataLoader(ds[:98], batch_size=8, sampler=DistributedSampler(ds[:98]))) == sorted(ds[:98].keys())
+    assert sorted(key for batch in ds.loader(8, world_size=1) for key in batch["__key__"]) == every
+    dist.destroy_process_group()
+
+if __name__ == "__main__":
+    main()
+""", many)
+    assert told[0].count("this process is rank 0 of 2") == 1 and "this process is" not in told[1]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_stateful_dataloader_resumes_the_native_loader(many, workers):
+    torchdata = pytest.importorskip("torchdata.stateful_dataloader")
+    ds = tarn.open(many, fields=["cls"]).shuffle(5)
+
+    def make():
+        return torchdata.StatefulDataLoader(tarn.torch.loader_for(ds, batch_size=100, threads=1),
+                                            batch_size=None, num_workers=workers)
+
+    loader = make()
+    batches = iter(loader)
+    first = [next(batches)["__key__"] for _ in range(7)]
+    again = make()
+    again.load_state_dict(loader.state_dict())
+    assert sum(first, []) + keys_of(again) == ds.keys()
+
+
+def test_a_persistent_worker_goes_from_epoch_to_epoch(many):
+    ds = tarn.open(many, fields=["cls"]).shuffle(3)
+    loader = DataLoader(tarn.torch.loader_for(ds, batch_size=100, threads=1), batch_size=None, num_workers=1,
+                        persistent_workers=True)
+    for epoch in range(2):
+        ds.set_epoch(epoch)
+        assert keys_of(loader) == ds.keys()
+
+
+@pytest.mark.parametrize("how", ["fork", "spawn"])
+def test_a_worker_starts_an_epoch_after_a_look_at_the_first_batch(many, how):
+    ds = tarn.open(many, fields=["cls"])
+    batches = tarn.torch.loader_for(ds, batch_size=100, threads=1)
+    next(iter(batches))
+    loader = DataLoader(batches, batch_size=None, num_workers=1, multiprocessing_context=how)
+    assert keys_of(loader) == ds.keys() and batches.epoch == 0
+    assert repr(batches).startswith("<tarn.torch.Batches of <tarn.Loader epoch 0, 20 batches")
+    assert batches.skipped() == []
+
+
+@pytest.mark.parametrize("make", [lambda ds: ds.loader(100), lambda ds: tarn.torch.loader_for(ds, batch_size=100),
+                                  lambda ds: DataLoader(tarn.torch.loader_for(ds, batch_size=100), batch_size=None)])
+def test_every_way_to_end_a_loop_leaves_whole_epochs(many, make):
+    ds = tarn.open(many, fields=["cls"])
+    loader, validation = make(ds.shuffle(1)), make(ds)
+    next(iter(loader))                                         # a look at the first batch
+    seen = []
+    for _ in range(3):
+        seen.append(keys_of(itertools.islice(loader, len(loader))))
+        assert keys_of(itertools.islice(validation, 2)) == ds.keys()[:200]
+        assert keys_of(validation) == ds.keys()
+        seen.append([key for _, batch in zip(range(len(loader)), loader) for key in batch["__key__"]])
+        seen.append(keys_of(loader))
+    assert all(sorted(keys) == ds.keys() for keys in seen) and len(set(map(tuple, seen))) == 9
+
+
 def test_two_gloo_processes_see_disjoint_halves(many, tmp_path):
-    code = """
+    run_ranks(tmp_path, """
 import sys, torch, torch.distributed as dist, tarn
 rank = int(sys.argv[1])
-dist.init_process_group("gloo", init_method="file://" + sys.argv[2], rank=rank, world_size=2)
+dist.init_process_group("gloo", init_method=sys.argv[2], rank=rank, world_size=2)
 ds = tarn.open(sys.argv[3], fields=["cls", "_idx"]).shuffle(9).shard(rank, 2, uneven="drop")
 loader = torch.utils.data.DataLoader(ds, batch_size=64)
 mine = torch.cat([batch["_idx"] for batch in loader])
@@ -101,14 +205,7 @@ dist.all_gather(counts, torch.tensor([float(len(loader))]))
 assert counts[0] == counts[1]
 assert sorted(torch.cat(both).tolist()) == list(range(2000))
 dist.destroy_process_group()
-"""
-    meet = tmp_path / "meet"
-    env = dict(os.environ, GLOO_SOCKET_IFNAME="lo")
-    ranks = [subprocess.Popen([sys.executable, "-c", code, str(rank), str(meet), many], env=env,
-                              stderr=subprocess.PIPE, text=True) for rank in range(2)]
-    for process in ranks:
-        _, told = process.communicate(timeout=HANG)
-        assert process.returncode == 0, told
+""", many)
 
 
 def test_ranks_get_their_batches_of_chosen_samples(many):

@@ -301,6 +301,58 @@ static void a_fault_is_judged_when_its_turn_comes(void **state)
     tarn_dataset_close(d);
 }
 
+/* Compares the skipped samples of some epochs with those in the order of the dataset. */
+static void check_listed(tarn_dataset *d, const tarn_loader *l, uint64_t epochs)
+{
+    size_t n = 0;
+    for (uint64_t epoch = 0; epoch < epochs; epoch++) {
+        tarn_dataset *at;
+        uint64_t all[SAMPLES];
+        OK(tarn_dataset_at_epoch(d, epoch, &at, &err));
+        OK(tarn_dataset_sequence(at, 0, SAMPLES, all, &err));
+        for (size_t i = 0; i < SAMPLES; i++) {
+            if (all[i] % BAD != 0) continue;
+            const tarn_skipped *s = tarn_loader_skipped(l, n++);
+            tarn_text key = {0};
+            assert_non_null(s);
+            assert_int_equal(s->epoch, epoch);
+            assert_int_equal(s->sample, all[i]);
+            OK(tarn_dataset_key(tarn_dataset_unordered(d), s->sample, &key, &err));
+            assert_string_equal(s->key, key.data);
+            assert_non_null(strstr(s->error.message, key.data));
+            tarn_text_reset(&key);
+        }
+        tarn_dataset_close(at);
+    }
+    assert_null(tarn_loader_skipped(l, n));
+}
+
+static void skipped_samples_have_their_epoch_and_key(void **state)
+{
+    (void)state;
+    tarn_dataset *d = open_shuffled(fold_path(BAD));
+    tarn_loader_options o = loader_options();
+    o.on_error = TARN_ON_ERROR_SKIP;
+    for (size_t i = 0; i < 2 * THREADS; i++) {
+        tarn_loader *l;
+        tarn_batch *b;
+        o.threads = threads[i / 2];
+        o.no_keys = i % 2;
+        OK(tarn_loader_open(d, &o, &l, &err));
+        for (uint64_t epoch = 0; epoch < 3; epoch++) {
+            list had = {{0}, 0};
+            assert_int_equal(take(l, &had), TARN_END);
+            check_listed(d, l, epoch + 1);
+        }
+        OK(tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err));
+        tarn_batch_release(b);
+        tarn_loader_back(l);
+        check_listed(d, l, 3);
+        tarn_loader_close(l);
+    }
+    tarn_dataset_close(d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -308,6 +360,7 @@ int main(void)
         cmocka_unit_test(a_state_between_two_waits_misses_nothing),
         cmocka_unit_test(the_state_of_an_end_is_that_of_all_samples),
         cmocka_unit_test(a_fault_is_judged_when_its_turn_comes),
+        cmocka_unit_test(skipped_samples_have_their_epoch_and_key),
         cmocka_unit_test(views_and_holes_are_right_after_memory_was_short),
         cmocka_unit_test(an_epoch_set_again_clears_a_failure),
     };
