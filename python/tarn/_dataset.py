@@ -474,7 +474,7 @@ class Dataset(_tarn.Dataset):
                on_error: Literal["raise", "skip", "replace"] = "raise",
                max_errors: int | None = None, keys: bool = True, integers: Sequence[str] = (),
                array_type: Literal["numpy", "torch"] | None = None,
-               pin_memory: bool | None = None, resize: int | tuple[int, int] | None = None,
+               pin_memory: bool | None = None, resize: int | Sequence[int] | None = None,
                fit: Literal["stretch", "center", "centre", "random", "exact"] | None = None,
                shorter: int | None = None, scale: tuple[float, float] | None = None,
                ratio: tuple[float, float] | None = None, flip: float | None = None,
@@ -482,7 +482,7 @@ class Dataset(_tarn.Dataset):
                dtype: Literal["uint8", "float32", "float16"] | None = None,
                layout: Literal["HWC", "CHW"] | None = None,
                mean: Sequence[float] | None = None, std: Sequence[float] | None = None,
-               reduce: float | None = None) -> Loader:
+               reduce: float | None = None, masks: Sequence[str] = ()) -> Loader:
         """Returns batches of samples, which native threads read and decode in advance.
 
         batch_size: samples in a batch. Batch k of a rank always has the same positions in the
@@ -506,6 +506,8 @@ class Dataset(_tarn.Dataset):
             "center" (with shorter), "random" (with scale, ratio) or "exact"; flip: the probability
             of a left-right flip; channels; dtype; layout; mean and std for floats; reduce: how far a
             JPEG may be reduced while it is decoded.
+        masks: fields with labels that follow the image of their sample: the same crop, resize and
+            flip, with the nearest label. Label maps (seg8, seg16, seg24, seg32) always do.
 
         Functions given to `map` run in the caller's thread, on samples that the threads have
         decoded.
@@ -515,7 +517,8 @@ class Dataset(_tarn.Dataset):
         >>> [batch["txt"] for batch in ds.map(txt=str.upper).loader(2)][1]
         ['A KIWI.', 'AN OWL.']
         """
-        from ._loader import image_steps, loader_of
+        from ._images import image_steps
+        from ._loader import loader_of
 
         image = image_steps(resize, fit=fit, shorter=shorter, scale=scale, ratio=ratio, flip=flip,
                             channels=channels, dtype=dtype, layout=layout, mean=mean, std=std,
@@ -526,7 +529,7 @@ class Dataset(_tarn.Dataset):
                          threads=threads, prefetch=prefetch, epochs=epochs, drop_last=drop_last,
                          equal_batches=equal_batches, on_error=on_error, max_errors=max_errors,
                          keys=keys, integers=integers, array_type=array_type,
-                         pin_memory=pin_memory, image=image)
+                         pin_memory=pin_memory, image=image, masks=masks)
 
     # --- Object protocol ---
 
@@ -639,7 +642,8 @@ def _once(fields: Iterable[str]) -> list[str]:
 def open(path: PathLike, fold: str | None = None, fields: Iterable[str] | None = None,
          decode: bool | Literal["bytes"] = True, *, images: Literal["numpy", "pil"] = "numpy",
          array_type: Literal["numpy", "torch"] = "numpy",
-         decoders: Mapping[str, Decoder | str] | None = None,
+         decoders: Mapping[str, Decoder | str] | None = None, exif: bool = False,
+         fallback: Literal["pillow"] | Decoder | None = None,
          io: Literal["auto", "map", "read"] = "auto", check: bool = False, cold: bool = False,
          scan: bool = True, drop_ambiguous: bool = False, keys: Literal["base", "path"] = "base",
          lenient: bool = False, threads: int = 0, by_hash: bool = False,
@@ -656,7 +660,12 @@ def open(path: PathLike, fold: str | None = None, fields: Iterable[str] | None =
         read-only memoryviews into the file, valid as long as they exist; "bytes" returns bytes.
     images: "numpy" or "pil". array_type: "numpy" or "torch", for decoded arrays.
     decoders: functions of bytes by field or extension, which take precedence, or names of decoders:
-        {"pyd": "pickle"}. No code in a file is run unless it is named here.
+        {"pyd": "pickle"}, or of codecs: {"payload": "png"}. No code in a file is run unless it is
+        named here.
+    exif: turn images upright, as the orientation in their EXIF data says, before anything else.
+    fallback: decodes images of formats that tarn does not know (BMP, GIF, TIFF, ...): "pillow", or a
+        function of bytes that returns an array or a PIL.Image. It runs in the thread that asks for
+        the sample or the batch.
     io: "map", "read", or "auto", which maps files on local file systems.
     check: compare the data with its checksums. cold: the data is not in memory and not worth
         keeping there. scan: build an index in memory if there is none on disk.
@@ -694,7 +703,7 @@ def open(path: PathLike, fold: str | None = None, fields: Iterable[str] | None =
         "key_column": key_column, "decompress": decompress,
     }
     recipe = Recipe(os.path.abspath(where), options, shown=shown)
-    reading = Reading(decode, images, array_type, decoders)
+    reading = Reading(decode, images, array_type, decoders, exif, fallback)
     return Dataset._make(recipe, recipe.open(), reading)
 
 

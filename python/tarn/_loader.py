@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from . import _tarn
 from ._arguments import names as names_of
-from ._arguments import integer, real, reals, whole, word
+from ._arguments import integer, whole, word
 from ._functions import Batch, Functions, Guarded, Skipped, needs_python
-from ._reading import DECODERS, extension, to_torch
+from ._images import Fallback
+from ._reading import IMAGES, DECODERS, LABELS, extension, to_torch
 from .errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ __all__ = ["Loader"]
 _TEXT = frozenset({"htm", "html", "text", "transcript", "txt"})
 _JSON = frozenset({"jsn", "json"})
 _LISTS = frozenset({"npz", "tb", "ten", "tenbin"})
+_MASKS = IMAGES | LABELS | {"npy", "rle"}
 
 
 def _becomes(field: str, formed: bool) -> str:
@@ -37,49 +39,6 @@ def _becomes(field: str, formed: bool) -> str:
         return "json"
     return "decode" if last in _LISTS else "bytes"
 
-
-_FITS = ("stretch", "center", "centre", "random", "exact")
-_TYPES = ("uint8", "float32", "float16")
-_LAYOUTS = ("HWC", "CHW")
-
-
-def image_steps(resize: int | tuple[int, int] | None, **given: Any) -> dict[str, Any] | None:
-    """Returns the image options; resize is the side, or (height, width)."""
-    steps = {name: value for name, value in given.items() if value is not None}
-    if resize is None:
-        if steps:
-            raise UsageError(f"{', '.join(sorted(steps))}: only with resized images (resize=)")
-        return None
-    sides = list(resize) if isinstance(resize, (list, tuple)) else [resize, resize]
-    if len(sides) != 2:
-        raise UsageError(f"resize must be a side or (height, width), not {resize!r}")
-    height, width = (whole("resize", side, 1, 131072) for side in sides)
-    out: dict[str, Any] = {"width": width, "height": height, **steps}
-    fit = word("fit", steps.get("fit", "stretch"), _FITS)
-    fit = out["fit"] = "centre" if fit == "center" else fit
-    dtype = out["dtype"] = word("dtype", steps.get("dtype", "uint8"), _TYPES)
-    out["layout"] = word("layout", steps.get("layout", "HWC"), _LAYOUTS)
-    for name, needed, there in (("scale", 'fit="random"', fit == "random"),
-                                ("ratio", 'fit="random"', fit == "random"),
-                                ("shorter", 'fit="center"', fit == "centre"),
-                                ("mean", 'dtype="float32" or "float16"', dtype != "uint8"),
-                                ("std", 'dtype="float32" or "float16"', dtype != "uint8")):
-        if name in steps and not there:
-            raise UsageError(f"{name}: only with {needed}")
-    for name in ("channels", "shorter"):
-        if name in steps:
-            out[name] = whole(name, steps[name], 0, 131072)
-    for name in ("flip", "reduce"):
-        if name in steps:
-            out[name] = real(name, steps[name])
-    for name in ("scale", "ratio"):
-        if name in steps:
-            out[name] = reals(name, steps[name], 2, 2)
-    for name, rest in (("mean", 0.0), ("std", 1.0)):
-        if name in steps:
-            values = reals(name, steps[name], 1, 4)
-            out[name] = values + (rest,) * (4 - len(values))
-    return out
 
 
 class Loader:
@@ -317,24 +276,44 @@ def _one_sample(dataset: Dataset, fields: tuple[Any, ...], options: Mapping[str,
 def _guarded(field: tuple[Any, ...]) -> tuple[Any, ...]:
     """Returns a field whose Python decoder, if it has one, leaves a hole for a sample it cannot
     decode."""
-    name, how, becomes = field
+    name, how, becomes, codec = field
     if becomes == "decode":
         becomes = functools.partial(_tarn.decode, name)
-    return (name, how, Guarded(becomes)) if callable(becomes) else field
+    return (name, how, Guarded(becomes), codec) if callable(becomes) else field
 
 
-def _field(dataset: Dataset, field: str, formed: bool, integers: Sequence[str]) -> tuple[Any, ...]:
+def _field(dataset: Dataset, field: str, formed: bool, integers: Sequence[str],
+           masks: Sequence[str]) -> tuple[Any, ...]:
+    """Returns a field for the native loader: (name, how it is loaded, how its bytes become an
+    object, the codec if it is not that of the name)."""
     reading = dataset._reading
-    decoder = reading.decoders.get(field, reading.decoders.get(extension(field)))
+    decoder, codec = reading.decoder(field), reading.codec(field)
+    if field in masks:
+        _check_mask(dataset, field, decoder, codec)
+        return field, "mask", "bytes", codec
     if decoder is not None:
-        return field, "bytes", DECODERS[decoder] if isinstance(decoder, str) else decoder
+        return field, "bytes", DECODERS[decoder] if isinstance(decoder, str) else decoder, None
     if field in integers:
-        return field, "integer", "bytes"
-    if reading.decode is False:
-        return field, "views", "bytes"
-    if reading.decode == "bytes":
-        return field, "bytes", "bytes"
-    return field, "auto", _becomes(field, formed)
+        return field, "integer", "bytes", None
+    if codec is None and reading.decode is False:
+        return field, "views", "bytes", None
+    if codec is None and reading.decode == "bytes":
+        return field, "bytes", "bytes", None
+    becomes = _becomes(codec or field, formed and codec is None)
+    if codec is not None and becomes == "decode":
+        return field, "bytes", functools.partial(_tarn.decode, codec), None
+    return field, "auto", becomes, codec
+
+
+def _check_mask(dataset: Dataset, field: str, decoder: Any, codec: str | None) -> None:
+    if decoder is not None:
+        raise UsageError(f"masks: field {field} has a decoder of its own (decoders=), so it cannot "
+                         "follow the image; leave the decoder out")
+    if codec is None and dataset._reading.decode is not True:
+        raise UsageError(f"masks: field {field} is not decoded (decode={dataset._reading.decode!r})")
+    if extension(codec or field) not in _MASKS | {"image"}:
+        raise UsageError(f"masks: field {field} is not an array by its name (expected a label map, "
+                         "npy, rle or an image)")
 
 
 def _can_pin() -> bool:
@@ -343,34 +322,72 @@ def _can_pin() -> bool:
     return bool(torch.cuda.is_available())
 
 
-def _read_fields(dataset: Dataset, integers: Sequence[str]) -> tuple[Any, ...]:
-    formed = dataset.kind != "fold"
-    numbers = names_of("integers", integers)
-    for name in numbers:
+def _existing(dataset: Dataset, option: str, given: Sequence[str]) -> list[str]:
+    """Returns the fields that an option names."""
+    names = names_of(option, given)
+    for name in names:
         if name not in dataset.fields:
-            raise UsageError(f"integers: no field {name}; available: "
-                             + ", ".join(dataset.fields))
+            raise UsageError(f"{option}: no field {name}; available: " + ", ".join(dataset.fields))
+    if names and dataset._parts is not None:
+        raise UsageError(f"{option}: the sources of this mix have their own functions; convert in "
+                         "those")
+    return names
+
+
+def _read_fields(dataset: Dataset, integers: Sequence[str], masks: Sequence[str],
+                 resized: bool) -> tuple[Any, ...]:
+    formed = dataset.kind != "fold"
     if dataset._parts is not None:
-        if numbers:
-            raise UsageError("integers: the sources of this mix have their own functions; convert "
-                             "in those")
         return ()
-    return tuple(_field(dataset, name, formed, numbers) for name in dataset.fields)
+    fields = [_field(dataset, name, formed, integers, masks) for name in dataset.fields]
+    if resized:
+        fields = [_recognised(dataset, field) for field in fields]
+    return tuple(fields)
+
+
+def _recognised(dataset: Dataset, field: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Returns the payload of a record pack whose header names no codec as an image, if the first
+    one is an image."""
+    name, how, becomes, codec = field
+    if dataset.kind != "iac" or name != "payload" or how != "auto" or codec or not len(dataset):
+        return field
+    first = bytes(dataset.batch([0], [name])[0][name])
+    return (name, how, becomes, "image") if _tarn.image_known(first) else field
+
+
+def _check_images(dataset: Dataset, image: dict[str, Any] | None, masks: Sequence[str]) -> None:
+    """Raises an error for image options that cannot have an effect."""
+    if masks and image is None:
+        raise UsageError("masks: only with resized images (resize=); for images that all have the "
+                         'same size: resize=that size, fit="exact"')
+    if image is None:
+        return
+    if dataset._parts is not None:
+        raise UsageError("resize: the sources of this mix have their own functions; resize in those")
+    reading = dataset._reading
+    if reading.decode is not True and not reading.decoders:
+        raise UsageError(f"resize has no effect: the dataset was opened with decode={reading.decode!r}, "
+                         "so images are not decoded; open it with decode=True")
+
+
+def _fallback(dataset: Dataset, masks: Sequence[str]) -> Fallback | None:
+    how = dataset._reading.fallback
+    return None if how is None else Fallback(how, dataset._reading.exif, frozenset(masks))
 
 
 def loader_of(dataset: Dataset, batch_size: int, *, seed: int, threads: int | None, prefetch: int,
               epochs: int, drop_last: bool, equal_batches: bool, on_error: str,
               max_errors: int | None, keys: bool, integers: Sequence[str],
               array_type: str | None, pin_memory: bool | None,
-              image: dict[str, Any] | None) -> Loader:
+              image: dict[str, Any] | None, masks: Sequence[str]) -> Loader:
     """Implements `Dataset.loader`."""
     python = needs_python(dataset)
     if dataset._reading.images == "pil" and not python:
         raise UsageError('loader: images="pil" works only for single samples and functions given '
                          "to map, because batches are arrays")
-    if dataset._parts is not None and image is not None:
-        raise UsageError("resize: the sources of this mix have their own functions; resize in those")
-    fields = _read_fields(dataset, integers)
+    integers, masks = _existing(dataset, "integers", integers), _existing(dataset, "masks", masks)
+    _check_images(dataset, image, masks)
+    fields = _read_fields(dataset, integers, masks, image is not None)
     if on_error != "raise":
         fields = tuple(map(_guarded, fields))
     guarded = any(isinstance(field[2], Guarded) for field in fields)
@@ -386,6 +403,7 @@ def loader_of(dataset: Dataset, batch_size: int, *, seed: int, threads: int | No
         "image": image, "no_keys": not keys, "on_error": on_error,
         "error_limit": 2**64 - 1 if max_errors is None else whole("max_errors", max_errors),
         "numbers": python or guarded,
+        "exif": dataset._reading.exif, "fallback": _fallback(dataset, masks),
     }
     given = dataset._reading.array_type if array_type is None else word(
         "array_type", array_type, ("numpy", "torch"))

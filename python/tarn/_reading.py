@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Union
 
+from ._images import FOREIGN, Fallback, How, Native, need_pillow
 from .errors import UsageError
 
 __all__ = ["DECODERS", "Decoder", "Reading"]
@@ -13,6 +14,11 @@ Decoder = Callable[[bytes], Any]
 Plan = Union[str, Decoder]
 
 IMAGES = frozenset({"image", "img", "jpeg", "jpg", "pgm", "png", "ppm", "webp"})
+LABELS = frozenset({"seg8", "seg16", "seg24", "seg32"})
+# : Names of native codecs, which `decoders=` accepts as well.
+CODECS = IMAGES | LABELS | {
+    "class", "cls", "cls2", "count", "htm", "html", "id", "index", "inx", "jsn", "json", "npy",
+    "npz", "rle", "tb", "ten", "tenbin", "text", "transcript", "txt"}
 
 
 def extension(field: str) -> str:
@@ -118,10 +124,11 @@ def to_torch(value: Any) -> Any:
 class Reading:
     """How the fields of a dataset are read: the reading arguments of `tarn.open`."""
 
-    __slots__ = ("array_type", "decode", "decoders", "images")
+    __slots__ = ("array_type", "decode", "decoders", "exif", "fallback", "images")
 
     def __init__(self, decode: bool | str = True, images: str = "numpy", array_type: str = "numpy",
-                 decoders: Mapping[str, Decoder | str] | None = None) -> None:
+                 decoders: Mapping[str, Decoder | str] | None = None, exif: bool = False,
+                 fallback: How | None = None) -> None:
         if not isinstance(decode, bool) and decode != "bytes":
             raise UsageError(f'decode must be True, False or "bytes", not {decode!r}')
         if images not in ("numpy", "pil"):
@@ -131,43 +138,83 @@ class Reading:
         if decoders is not None and not isinstance(decoders, Mapping):
             raise UsageError(f"decoders must be a dict of functions by field, not {decoders!r}")
         for name, decoder in (decoders or {}).items():
-            if not callable(decoder) and decoder not in tuple(DECODERS):
-                raise UsageError(f"decoders[{name!r}] must be a function or one of "
-                                 + ", ".join(DECODERS))
+            if not callable(decoder) and decoder not in (*DECODERS, *CODECS):
+                raise UsageError(f"decoders[{name!r}] must be a function, one of "
+                                 + ", ".join(DECODERS) + ", or the name of a codec such as "
+                                 f'"png" (found {decoder!r})')
+        if fallback is not None and fallback != "pillow" and not callable(fallback):
+            raise UsageError(f'fallback must be "pillow" or a function, not {fallback!r}')
+        if fallback == "pillow":
+            need_pillow()
+        for option, given in (("exif", exif), ("fallback", fallback)):
+            if given and decode is not True and not decoders:
+                raise UsageError(f"{option} has no effect with decode={decode!r}, because images "
+                                 "are not decoded")
         self.decode = decode
         self.images = images
         self.array_type = array_type
         self.decoders = dict(decoders or {})
+        self.exif = bool(exif)
+        self.fallback = fallback
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Reading) and self.parts() == other.parts()
 
     def __hash__(self) -> int:
-        return hash((self.decode, self.images, self.array_type))
+        return hash((self.decode, self.images, self.array_type, self.exif))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Reading, self.parts()
 
     def parts(self) -> tuple[Any, ...]:
-        return self.decode, self.images, self.array_type, self.decoders
+        return (self.decode, self.images, self.array_type, self.decoders, self.exif,
+                self.fallback)
+
+    def _named(self, field: str) -> Decoder | str | None:
+        return self.decoders.get(field, self.decoders.get(extension(field)))
+
+    def decoder(self, field: str) -> Decoder | str | None:
+        """Returns the Python decoder of a field, if it has one."""
+        named = self._named(field)
+        return None if isinstance(named, str) and named not in DECODERS else named
+
+    def codec(self, field: str) -> str | None:
+        """Returns the native codec of a field if it is not that of its name."""
+        named = self._named(field)
+        if named is not None:
+            return named if isinstance(named, str) and named not in DECODERS else None
+        foreign = self.fallback is not None and self.decode is True
+        return "image" if foreign and extension(field) in FOREIGN else None
+
+    def is_image(self, field: str) -> bool:
+        """Whether a field is decoded natively as an image."""
+        codec = self.codec(field)
+        if codec is not None:
+            return codec in IMAGES
+        return self.decode is True and self._named(field) is None and extension(field) in IMAGES
 
     def plan(self, field: str) -> Plan:
         """Returns how a field is decoded."""
-        last = extension(field)
-        decoder = self.decoders.get(field, self.decoders.get(last))
+        decoder, codec = self.decoder(field), self.codec(field)
         if decoder is not None:
             return DECODERS[decoder] if isinstance(decoder, str) else decoder
+        image = self.is_image(field)
+        if codec is not None or (image and self.fallback is not None):
+            fallback = None
+            if image and self.fallback is not None:
+                fallback = Fallback(self.fallback, self.exif)
+            return Native(field, codec or field, self.exif and image, fallback)
         if self.decode is False:
             return "view"
         if self.decode == "bytes":
             return "bytes"
-        return "image" if last in IMAGES else "decode"
+        return ("upright" if self.exif else "image") if image else "decode"
 
     def finish(self, field: str, plan: Plan) -> Callable[[Any], Any] | None:
         """Returns the last conversion of a field's value."""
         if plan in ("view", "bytes"):
             return None
-        if plan == "image" and self.images == "pil":
+        if self.images == "pil" and self.is_image(field):
             return to_pil
         return to_torch if self.array_type == "torch" else None
 

@@ -38,7 +38,7 @@ class LoaderOptions(TypedDict, total=False):
     integers: Sequence[str]
     array_type: Literal["numpy", "torch"] | None
     pin_memory: bool | None
-    resize: int | tuple[int, int] | None
+    resize: int | Sequence[int] | None
     fit: Literal["stretch", "center", "centre", "random", "exact"] | None
     shorter: int | None
     scale: tuple[float, float] | None
@@ -50,6 +50,7 @@ class LoaderOptions(TypedDict, total=False):
     mean: Sequence[float] | None
     std: Sequence[float] | None
     reduce: float | None
+    masks: Sequence[str]
 
 
 class Batches(IterableDataset[dict[str, Any]]):
