@@ -9,8 +9,8 @@
  *   C  steps count (seed epoch sample width height)*  ->  count of left top width height
  * flip
  *
- *   M  steps count (seed epoch sample width height size bytes)*  ->  count answers of bytes
- *   U  upright, of the images that follow; no answer
+ *   M  steps count (seed epoch sample width height size bytes)*  ->  count answers of
+ * bytes U  upright, of the images that follow; no answer
  *
  *   bytes  length, data
  *   steps  width height channels fit shorter type layout, then f64: scale[2] ratio[2]
