@@ -92,7 +92,27 @@ def plain_images():
     yield "png_idats", filtered_png(2, 1, 8, 0, [b"\0ab"], (b"tEXt", b"a\0b"), (b"IDAT", b""))
 
 
-# width, height, channels with fit, shorter and type; layout, reduce and flip; draw; decoding
+def exif(orientation, order, kind=3):
+    """A directory of two entries in an order of bytes: "<" or ">"."""
+    entry = struct.pack(order + "HHI", 0x0112, kind, 1) + struct.pack(order + ("H2x" if kind == 3 else "I"), orientation)
+    return ((b"II*\0" if order == "<" else b"MM\0*") + struct.pack(order + "IH", 8, 2) +
+            struct.pack(order + "HHII", 0x010f, 2, 4, 0) + entry + bytes(4))
+
+
+def turned_images():
+    """Images with EXIF data: in a segment, a chunk of PNG, and a chunk of WebP."""
+    jpeg = base64.b64decode(FILES["jpeg"])
+    for orientation, order, kind in ((6, ">", 3), (3, "<", 3), (7, "<", 4), (9, ">", 3)):
+        body = b"Exif\0\0" + exif(orientation, order, kind)
+        yield f"jpeg_turned_{orientation}", (jpeg[:2] + b"\xff\xe1" + struct.pack(">H", len(body) + 2) + body + jpeg[2:])
+    rows = [bytes([f]) + bytes(range(f, f + 12)) for f in range(5)]
+    yield "png_turned", filtered_png(4, 5, 8, 2, rows, (b"eXIf", exif(5, ">")))
+    yield "png_turned_deep", filtered_png(2, 3, 16, 0, [b"\0abcd"] * 3, (b"eXIf", exif(8, "<")))
+    webp = base64.b64decode(FILES["webp_alpha"]) + b"EXIF" + struct.pack("<I", 38) + exif(2, "<")
+    yield "webp_turned", webp[:4] + struct.pack("<I", len(webp) - 8) + webp[8:20] + b"\x18" + webp[21:]
+
+
+# width, height, channels with fit, shorter and type; layout, reduce, flip and upright; draw; decoding
 STEPS = [b"\7\x05\x0d\7\1\2\0\0", b"\x1f\x1f\x2d\2\1\2\2\4", b"\3\3\x19\3\1\2\3\1",
          b"\0\0\x05\2\0\0\1\1", b"\2\1\x46\5\0\0\3\0", b"\2\1\x01\0\0\0\2\0"]
 
@@ -102,3 +122,7 @@ def images():
     for i, (name, data) in enumerate(files):
         yield name, STEPS[i % len(STEPS)] + data
         yield name + "_2", STEPS[(i + 3) % len(STEPS)] + data
+    for i, (name, data) in enumerate(turned_images()):
+        for k in (0, 3):
+            steps = STEPS[(i + k) % len(STEPS)]
+            yield f"{name}_{k}", steps[:3] + bytes([steps[3] | 8]) + steps[4:] + data

@@ -13,9 +13,10 @@
 #define MAX_SIZE   (4u << 20) /* so that no input needs much memory */
 #define MAX_PIXELS 65536u
 
-static tarn_image_decoder *make_decoder(void)
+static tarn_image_decoder *make_decoder(const uint8_t *choice)
 {
     tarn_decode_options o = TARN_DECODE_OPTIONS_INIT;
+    o.flags = choice[3] & 8 ? TARN_DECODE_UPRIGHT : 0;
     tarn_image_decoder *decoder;
     o.max_pixels = MAX_PIXELS;
     o.max_size = MAX_SIZE;
@@ -55,6 +56,23 @@ static void check_decode(tarn_image_decoder *decoder, const void *data, size_t s
     }
 }
 
+/* Upright, and the indices of palettes: an array that is exactly large enough. */
+static void check_value(const void *data, size_t size)
+{
+    tarn_decode_options o = TARN_DECODE_OPTIONS_INIT;
+    tarn_value value;
+    tarn_error err;
+    o.max_pixels = MAX_PIXELS;
+    o.max_size = MAX_SIZE;
+    o.flags = TARN_DECODE_UPRIGHT | TARN_DECODE_INDICES;
+    if (tarn_decode("png", data, size, &o, &value, &err) != TARN_OK) {
+        CHECK(err.code > TARN_END && err.message[0]);
+        return;
+    }
+    free(exact_copy(value.arrays->data, (size_t)tarn_array_bytes(value.arrays)));
+    tarn_value_release(&value);
+}
+
 static tarn__image_plan *make_plan(const uint8_t *choice)
 {
     tarn_image_steps s = TARN_IMAGE_STEPS_INIT;
@@ -76,7 +94,7 @@ static void check_steps(tarn_image_decoder *used, const void *data, size_t size,
                         const uint8_t *choice)
 {
     tarn__image_plan *plan = make_plan(choice);
-    tarn_image_decoder *fresh = make_decoder();
+    tarn_image_decoder *fresh = make_decoder(choice);
     tarn_image_draw draw = {choice[4], choice[5], 7};
     size_t bytes = tarn__image_plan_size(plan);
     unsigned char *one = malloc(bytes), *two = malloc(bytes);
@@ -142,8 +160,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 8) return 0;
     void *image = exact_copy(data + 8, size - 8);
-    tarn_image_decoder *decoder = make_decoder();
+    tarn_image_decoder *decoder = make_decoder(data);
     check_decode(decoder, image, size - 8, data + 6);
+    if (data[3] & 8) check_value(image, size - 8);
     check_steps(decoder, image, size - 8, data);
     tarn_image_decoder_free(decoder);
     free(image);

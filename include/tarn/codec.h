@@ -124,7 +124,15 @@ typedef struct tarn_decode_options {
     uint64_t max_size;   /* the most bytes that one decoded field may take */
     uint64_t max_pixels; /* the most pixels of one image */
     unsigned channels;   /* of images: 1, 3 or 4; 0: the image's own number */
+    uint64_t flags;      /* TARN_DECODE_... */
 } tarn_decode_options;
+
+/* Turns images upright, as their EXIF data says (JPEG, and the EXIF chunks of PNG and
+ * WebP). An image without EXIF data, or with damaged EXIF data, is not turned. */
+#define TARN_DECODE_UPRIGHT UINT64_C(1)
+/* A PNG with a palette becomes the indices of its pixels [height, width], not their
+ * colours. Other images are not affected. Needs channels 0. */
+#define TARN_DECODE_INDICES UINT64_C(2)
 
 #define TARN_MAX_DECODED      (UINT64_C(1) << 30)
 #define TARN_MAX_PIXELS       (UINT64_C(1) << 28)

@@ -13,7 +13,8 @@
  *
  * The formats are JPEG, PNG, WebP and binary PPM, recognised by their first bytes. Pixels
  * are 8-bit samples with interleaved channels: 1 grey, 3 RGB, 4 RGBA (alpha is not
- * premultiplied). An orientation in the metadata is not applied.
+ * premultiplied). JPEGs of four inks (CMYK, YCCK) become RGB. An orientation in the
+ * metadata is applied only with TARN_DECODE_UPRIGHT, before everything else.
  *
  * A decoder keeps the handles of the image libraries and all buffers between calls. Only
  * one thread at a time may use it. The result depends only on the bytes, the steps and
@@ -41,7 +42,8 @@ typedef enum tarn_image_format {
     TARN_IMAGE_PPM = 4
 } tarn_image_format;
 
-/* The contents of an image's header. channels is the number of channels that the image
+/* The contents of an image's header; with TARN_DECODE_UPRIGHT, of the image after it is
+ * turned. channels is the number of channels that the image
  * decodes to by default: 4 with transparency of any kind. Samples of any depth become 8
  * bits. */
 typedef struct tarn_image_info {
@@ -52,15 +54,16 @@ typedef struct tarn_image_info {
 
 typedef struct tarn_image_decoder tarn_image_decoder;
 
-/* Creates a decoder. options may be NULL; only its limits are used. max_pixels limits the
- * size in an image's header, and max_size the bytes of any single buffer of the decoder.
+/* Creates a decoder. options may be NULL; only its limits and TARN_DECODE_UPRIGHT are
+ * used. max_pixels limits the size in an image's header, and max_size the bytes of any
+ * single buffer of the decoder.
  * Free it with tarn_image_decoder_free. */
 TARN_API TARN_CHECKED tarn_status tarn_image_decoder_new(
     const tarn_decode_options *options, tarn_image_decoder **out, tarn_error *err);
 TARN_API void tarn_image_decoder_free(tarn_image_decoder *decoder);
 
 /* Reads the header of an image only. An image over max_pixels is described, not
- * refused. */
+ * refused. After a failure everything in *out is 0, except format if it is known. */
 TARN_API TARN_CHECKED tarn_status tarn_image_probe(tarn_image_decoder *decoder,
                                                    const void *data, size_t size,
                                                    tarn_image_info *out, size_t out_size,

@@ -72,16 +72,33 @@ typedef enum tarn_load_as {
      * all in a batch have the same type and shape. All other values become bytes. Lists
      * of arrays (npz) stay bytes as stored. */
     TARN_LOAD_AUTO = 0,
-    TARN_LOAD_BYTES = 1,  /* as stored, consecutively */
-    TARN_LOAD_VIEWS = 2,  /* as stored, in place */
-    TARN_LOAD_INTEGER = 3 /* the text of an integer, or an array of one: 64 bits */
+    TARN_LOAD_BYTES = 1,   /* as stored, consecutively */
+    TARN_LOAD_VIEWS = 2,   /* as stored, in place */
+    TARN_LOAD_INTEGER = 3, /* the text of an integer, or an array of one: 64 bits */
+    /* A mask, which follows the image of its sample: it gets the part, the resize and the
+     * flip that the steps give to an image of its size. Each label becomes the nearest
+     * label, so values and type stay as stored; the channels, mean, std, type and layout
+     * of the steps do not apply. Any array [height, width] or [height, width, channels]
+     * can be a mask: a label map, npy, rle or an image; a PNG with a palette gives its
+     * indices. Another field must be an image whose steps choose parts in the same way.
+     * A mask of a size that none of these images has is an error of its sample. With
+     * image steps, AUTO loads label maps (seg8, seg16, ...) in this way. */
+    TARN_LOAD_MASK = 4
 } tarn_load_as;
 
 typedef struct tarn_load_field {
     const char *field; /* a field of the dataset; with views, a template */
     tarn_load_as as;
-    const tarn_image_steps *image; /* AUTO: the steps for images, or NULL */
+    const tarn_image_steps *image; /* AUTO, MASK: the steps for images, or NULL */
 } tarn_load_field;
+
+/* Decodes an image of a format that the library does not know. *out must become one
+ * array, packed and of native byte order: [height, width] or [height, width, channels] of
+ * u1 or u2, with 1, 3 or 4 channels; for a mask, of any type. tarn_value_release frees
+ * it. A failure is an error of the sample, except TARN_ERR_CANCELLED and TARN_ERR_MEMORY,
+ * after which the batch can be requested again. */
+typedef tarn_status (*tarn_fallback)(void *context, const char *field, const void *data,
+                                     size_t size, tarn_value *out, tarn_error *err);
 
 /* What happens if a sample cannot be read or decoded. Running out of memory never counts
  * as an error of a sample. A batch without any usable sample is always an error. */
@@ -119,7 +136,8 @@ typedef struct tarn_loader_options {
      * numbers only. */
     const tarn_load_field *fields;
     size_t n_fields;
-    const tarn_image_steps *image;     /* for images without their own steps */
+    /* For images without their own steps. TARN_ERR_USAGE if there are no such images. */
+    const tarn_image_steps *image;
     const tarn_views *views;           /* selects fields for each sample; borrowed */
     const tarn_decode_options *decode; /* NULL: the defaults */
     bool no_keys;
@@ -136,6 +154,14 @@ typedef struct tarn_loader_options {
     void *(*alloc)(void *context, size_t size);
     void (*free)(void *context, void *memory, size_t size);
     void *memory_context;
+
+    /* For each of fields the name that selects its codec, for example "png" for the
+     * payload of a record pack; NULL: the field's own. NULL if all are. */
+    const char *const *codecs;
+    /* Called by tarn_loader_next for each image of an unknown format; the steps are then
+     * applied to its pixels. NULL: such an image is an error of its sample. */
+    tarn_fallback fallback;
+    void *fallback_context;
 } tarn_loader_options;
 
 #define TARN_LOADER_OPTIONS_INIT                                                         \
@@ -270,6 +296,7 @@ typedef struct tarn_loader_stats {
     /* "read", "decode", "caller" if waited is under a twentieth of seconds, or "none"
      * before the first batch. */
     const char *bottleneck;
+    uint64_t fallbacks; /* images that the fallback decoded */
 } tarn_loader_stats;
 
 /* Fills *out, of size bytes. */

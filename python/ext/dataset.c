@@ -163,15 +163,15 @@ static int named_plan(const char *name, tarnpy_plan *plan)
         tarnpy_plan_kind kind;
         bool heavy;
     } known[] = {
-        {"view", TARNPY_PLAN_VIEW, false},
-        {"bytes", TARNPY_PLAN_BYTES, false},
-        {"decode", TARNPY_PLAN_DECODE, false},
-        {"image", TARNPY_PLAN_DECODE, true},
+        {"view", TARNPY_PLAN_VIEW, false},     {"bytes", TARNPY_PLAN_BYTES, false},
+        {"decode", TARNPY_PLAN_DECODE, false}, {"image", TARNPY_PLAN_DECODE, true},
+        {"upright", TARNPY_PLAN_DECODE, true},
     };
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         if (strcmp(known[i].name, name) != 0) continue;
         plan->kind = known[i].kind;
         plan->heavy = known[i].heavy;
+        plan->upright = strcmp(name, "upright") == 0;
         return 0;
     }
     PyErr_Format(PyExc_ValueError, "\"%s\" is not a plan", name);

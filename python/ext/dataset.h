@@ -40,6 +40,7 @@ typedef struct tarnpy_plan {
     const char *name; /* field name for the codecs; borrowed from names */
     PyObject *call;   /* CALL: converts the bytes to the value */
     PyObject *finish; /* applied to the value, or NULL */
+    bool upright;     /* images are turned as their EXIF data says */
     bool heavy;       /* decoding takes long enough to release the GIL */
     bool formed;      /* the dataset, not only the name, determines the type */
 } tarnpy_plan;

@@ -72,7 +72,28 @@ static PyObject *thumbnail(PyObject *module, PyObject *args)
     return result;
 }
 
+PyDoc_STRVAR(image_known_doc, "image_known(data)\n--\n\nWhether the library decodes "
+                              "images of this format.");
+
+static PyObject *image_known(PyObject *module, PyObject *object)
+{
+    Py_buffer data;
+    tarn_image_decoder *decoder = NULL;
+    tarn_image_info info;
+    tarn_error err;
+    if (PyObject_GetBuffer(object, &data, PyBUF_SIMPLE) != 0) return NULL;
+    tarn_status status = tarn_image_decoder_new(NULL, &decoder, &err);
+    if (status == TARN_OK)
+        status = tarn_image_probe(decoder, data.buf, (size_t)data.len, &info, sizeof info,
+                                  &err);
+    tarn_image_decoder_free(decoder);
+    PyBuffer_Release(&data);
+    if (status == TARN_ERR_MEMORY) return tarnpy_raise(tarnpy_module_state(module), &err);
+    return PyBool_FromLong(info.format && status != TARN_ERR_UNSUPPORTED);
+}
+
 static PyMethodDef functions[] = {
+    {"image_known", image_known, METH_O, image_known_doc},
     {"thumbnail", thumbnail, METH_VARARGS, thumbnail_doc},
     {NULL, NULL, 0, NULL},
 };

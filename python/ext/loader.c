@@ -34,8 +34,9 @@ typedef struct loader {
     PyObject *items; /* the list of fields as given; names and calls point into it */
     column *columns;
     size_t n_columns;
-    int numbers; /* batches also have the numbers and the epoch of their samples */
-    pid_t busy;  /* the process of which a thread is in the loader, or 0 */
+    PyObject *fallback; /* or NULL */
+    int numbers;        /* batches also have the numbers and the epoch of their samples */
+    pid_t busy;         /* the process of which a thread is in the loader, or 0 */
 } loader;
 
 /* Keeps a batch alive for its arrays. */
@@ -114,14 +115,15 @@ static each each_by_name(const char *name)
     }
 }
 
-/* (name, how, how to convert bytes: a word or a function) */
-static int take_field(loader *self, PyObject *item, tarn_load_field *field, column *out)
+/* (name, how, how to convert bytes: a word or a function[, codec]) */
+static int take_field(loader *self, PyObject *item, tarn_load_field *field,
+                      const char **codec, column *out)
 {
-    static const char *const ways[] = {"auto", "bytes", "views", "integer", NULL};
+    static const char *const ways[] = {"auto", "bytes", "views", "integer", "mask", NULL};
     const char *way;
     PyObject *name, *becomes;
     tarn_error err;
-    if (!PyArg_ParseTuple(item, "UsO:field", &name, &way, &becomes)) return -1;
+    if (!PyArg_ParseTuple(item, "UsO|z:field", &name, &way, &becomes, codec)) return -1;
     /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): allocated for all columns. */
     field->field = PyUnicode_AsUTF8AndSize(name, NULL);
     int how = field->field ? word_of(self->state, "as", way, ways) : -1;
@@ -146,38 +148,42 @@ static int take_field(loader *self, PyObject *item, tarn_load_field *field, colu
     return 0;
 }
 
-static tarn_load_field *take_fields(loader *self)
+static tarn_load_field *take_fields(loader *self, const char ***out_codecs)
 {
     self->n_columns = (size_t)PyTuple_Size(self->items);
     tarn_load_field *fields = PyMem_Calloc(self->n_columns + 1, sizeof *fields);
     self->columns = PyMem_Calloc(self->n_columns + 1, sizeof *self->columns);
-    if (!fields || !self->columns) PyErr_NoMemory();
+    const char **codecs = PyMem_Calloc(self->n_columns + 1, sizeof *codecs);
+    if (!fields || !self->columns || !codecs) PyErr_NoMemory();
     for (size_t i = 0; i < self->n_columns && !PyErr_Occurred(); i++)
         if (take_field(self, PyTuple_GetItem(self->items, (Py_ssize_t)i), &fields[i],
-                       &self->columns[i]) != 0)
+                       &codecs[i], &self->columns[i]) != 0)
             break;
+    *out_codecs = codecs;
     if (!PyErr_Occurred()) return fields;
     PyMem_Free(fields);
+    PyMem_Free(codecs);
     return NULL;
 }
 
 static int take_options(loader *self, PyObject *kw, tarn_loader_options *o,
-                        tarn_image_steps *steps)
+                        tarn_image_steps *steps, tarn_decode_options *decode)
 {
     static const char *const names[] = {
-        "batch",    "equal_batches", "drop_last", "seed",  "state",
-        "threads",  "prefetch",      "epochs",    "image", "no_keys",
-        "on_error", "error_limit",   "numbers",   NULL};
+        "batch",    "equal_batches", "drop_last", "seed",    "state",    "threads",
+        "prefetch", "epochs",        "image",     "no_keys", "on_error", "error_limit",
+        "numbers",  "exif",          "fallback",  NULL};
     static const char *const errors[] = {"raise", "skip", "replace", NULL};
-    PyObject *image = Py_None, *nothing = PyTuple_New(0);
+    PyObject *image = Py_None, *fallback = Py_None, *nothing = PyTuple_New(0);
     const char *on_error = "raise";
     Py_ssize_t state_len = 0;
-    int no_keys = 0, equal = 0, drop = 0;
+    int no_keys = 0, equal = 0, drop = 0, exif = 0;
     if (!nothing) return -1;
     int parsed = PyArg_ParseTupleAndKeywords(
-        nothing, kw, "|$KppKz#IIKOpsKp:loader", TARNPY_KEYWORDS(names), &o->batch, &equal,
-        &drop, &o->seed, &o->state, &state_len, &o->threads, &o->prefetch, &o->epochs,
-        &image, &no_keys, &on_error, &o->error_limit, &self->numbers);
+        nothing, kw, "|$KppKz#IIKOpsKppO:loader", TARNPY_KEYWORDS(names), &o->batch,
+        &equal, &drop, &o->seed, &o->state, &state_len, &o->threads, &o->prefetch,
+        &o->epochs, &image, &no_keys, &on_error, &o->error_limit, &self->numbers, &exif,
+        &fallback);
     Py_DECREF(nothing);
     if (!parsed) return -1;
     int policy = word_of(self->state, "on_error", on_error, errors);
@@ -187,6 +193,14 @@ static int take_options(loader *self, PyObject *kw, tarn_loader_options *o,
     o->drop_last = drop;
     o->state_len = (size_t)state_len;
     o->on_error = (tarn_on_error)policy;
+    if (exif) decode->flags |= TARN_DECODE_UPRIGHT;
+    o->decode = decode;
+    if (fallback != Py_None) {
+        Py_INCREF(fallback);
+        self->fallback = fallback;
+        o->fallback = tarnpy_fallback;
+        o->fallback_context = fallback;
+    }
     if (image == Py_None) return 0;
     if (take_steps(self->state, image, steps) != 0) return -1;
     o->image = steps;
@@ -200,14 +214,18 @@ static int open_loader(loader *self, PyObject *kw)
     tarn_error err;
     tarn_status status;
     tarn_dataset *set = ((tarnpy_handle *)self->handle)->set;
-    if (take_options(self, kw, &o, &steps) != 0) return -1;
-    tarn_load_field *fields = take_fields(self);
+    tarn_decode_options decode = TARN_DECODE_OPTIONS_INIT;
+    const char **codecs;
+    if (take_options(self, kw, &o, &steps, &decode) != 0) return -1;
+    tarn_load_field *fields = take_fields(self, &codecs);
     if (!fields) return -1;
     o.fields = fields;
+    o.codecs = codecs;
     o.n_fields = self->n_columns;
     if (self->views != Py_None) o.views = ((tarnpy_views *)self->views)->views;
     TARNPY_UNLOCKED(status, tarn_loader_open(set, &o, &self->loader, &err));
     PyMem_Free(fields);
+    PyMem_Free(codecs);
     if (status == TARN_OK) return 0;
     tarnpy_raise_key(self->state, &err);
     return -1;
@@ -252,6 +270,7 @@ static int loader_traverse(PyObject *object, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(object));
     Py_VISIT(((loader *)object)->items);
+    Py_VISIT(((loader *)object)->fallback);
     return 0;
 }
 
@@ -262,6 +281,7 @@ static void loader_dealloc(PyObject *object)
     close_loader(self);
     PyMem_Free(self->columns);
     Py_XDECREF(self->items);
+    Py_XDECREF(self->fallback);
     Py_XDECREF(self->views);
     Py_XDECREF(self->handle);
     tarnpy_free(object);
@@ -353,7 +373,8 @@ static PyObject *piece(loader *self, const column *how_to, const tarn_batch *bat
         if (!result && field) note_sample(batch, i, field);
     } else {
         PyObject *memory = PyMemoryView_FromObject(bytes);
-        if (stored && memory) result = tarnpy_decode_memory(self->state, stored, memory);
+        if (stored && memory)
+            result = tarnpy_decode_memory(self->state, stored, memory, NULL);
         Py_XDECREF(memory);
     }
     Py_DECREF(bytes);
@@ -556,8 +577,9 @@ static PyObject *loader_stats(PyObject *object, PyObject *unused)
     tarn_loader_stats_get(self->loader, &s, sizeof s);
     self->busy = 0;
     return Py_BuildValue(
-        "{sKsKsKsKsdsdsdsdsdss}", "batches", (unsigned long long)s.batches, "samples",
-        (unsigned long long)s.samples, "skipped", (unsigned long long)s.skipped, "bytes",
+        "{sKsKsKsKsKsdsdsdsdsdss}", "batches", (unsigned long long)s.batches, "samples",
+        (unsigned long long)s.samples, "skipped", (unsigned long long)s.skipped,
+        "fallbacks", (unsigned long long)s.fallbacks, "bytes",
         (unsigned long long)s.bytes, "seconds", s.seconds, "waited", s.waited, "read",
         s.read, "decode", s.decode, "idle", s.idle, "bottleneck", s.bottleneck);
 }

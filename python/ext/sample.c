@@ -62,14 +62,16 @@ static PyObject *raise_decode(const source *from, const tarn_error *why)
 static PyObject *decoded(const source *from, const char *codec, tarn_view *view)
 {
     const tarnpy_plan *plan = from->plan;
+    tarn_decode_options o = TARN_DECODE_OPTIONS_INIT;
     tarn_value value;
     tarn_error err;
     tarn_status status;
+    if (plan->upright) o.flags = TARN_DECODE_UPRIGHT;
     if (plan->heavy || view->size > LIGHT_DECODE)
         TARNPY_UNLOCKED(status,
-                        tarn_decode(codec, view->data, view->size, NULL, &value, &err));
+                        tarn_decode(codec, view->data, view->size, &o, &value, &err));
     else
-        status = tarn_decode(codec, view->data, view->size, NULL, &value, &err);
+        status = tarn_decode(codec, view->data, view->size, &o, &value, &err);
     if (status == TARN_OK)
         return tarnpy_value(from->dataset->state, &value, view, from->handle);
     tarn_view_release(view);

@@ -221,7 +221,13 @@ PyObject *tarnpy_value(tarnpy_state *state, tarn_value *value, tarn_view *view,
 
 /* The value of bytes under a field's name. memory is a memoryview, which arrays that
  * point into it keep alive. */
-PyObject *tarnpy_decode_memory(tarnpy_state *state, const char *field, PyObject *memory);
+PyObject *tarnpy_decode_memory(tarnpy_state *state, const char *field, PyObject *memory,
+                               const tarn_decode_options *options);
+
+/* The tarn_fallback for a Python function of a field's name and its bytes, which is the
+ * context and must stay referenced. It returns an object with the buffer protocol. */
+tarn_status tarnpy_fallback(void *context, const char *field, const void *data,
+                            size_t size, tarn_value *out, tarn_error *err);
 
 /* Appends the bytes of a Python object under a field's name to out; the codecs run
  * without the GIL. Accepts bytes-like objects (written unchanged, unless the field is an

@@ -318,30 +318,36 @@ static PyObject *encode(PyObject *module, PyObject *args)
 
 PyDoc_STRVAR(
     decode_doc,
-    "decode(field, data)\n--\n\nReturns the value of a field's bytes, which may share "
-    "their memory.\n\n>>> from tarn import _tarn\n>>> _tarn.decode('cls', b'7')\n7");
+    "decode(field, data, upright=False)\n--\n\nReturns the value of a field's bytes, "
+    "which may share their memory.\n\n>>> from tarn import _tarn\n>>> "
+    "_tarn.decode('cls', b'7')\n7");
 
 static PyObject *decode(PyObject *module, PyObject *args)
 {
     const char *field;
     PyObject *object, *memory;
-    if (!PyArg_ParseTuple(args, "sO:decode", &field, &object)) return NULL;
+    tarn_decode_options o = TARN_DECODE_OPTIONS_INIT;
+    int upright = 0;
+    if (!PyArg_ParseTuple(args, "sO|p:decode", &field, &object, &upright)) return NULL;
+    if (upright) o.flags = TARN_DECODE_UPRIGHT;
     memory = PyMemoryView_GetContiguous(object, PyBUF_READ, 'C');
     if (!memory) return NULL;
-    PyObject *result = tarnpy_decode_memory(tarnpy_module_state(module), field, memory);
+    PyObject *result =
+        tarnpy_decode_memory(tarnpy_module_state(module), field, memory, &o);
     Py_DECREF(memory);
     return result;
 }
 
-PyObject *tarnpy_decode_memory(tarnpy_state *state, const char *field, PyObject *memory)
+PyObject *tarnpy_decode_memory(tarnpy_state *state, const char *field, PyObject *memory,
+                               const tarn_decode_options *options)
 {
     Py_buffer buffer;
     tarn_value value;
     tarn_error err;
     tarn_status status;
     if (PyObject_GetBuffer(memory, &buffer, PyBUF_SIMPLE) != 0) return NULL;
-    TARNPY_UNLOCKED(
-        status, tarn_decode(field, buffer.buf, (size_t)buffer.len, NULL, &value, &err));
+    TARNPY_UNLOCKED(status, tarn_decode(field, buffer.buf, (size_t)buffer.len, options,
+                                        &value, &err));
     if (status != TARN_OK) {
         PyBuffer_Release(&buffer);
         return tarnpy_raise(state, &err);

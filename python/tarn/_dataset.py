@@ -80,10 +80,10 @@ class Dataset(_tarn.Dataset):
         if grouping is not None:
             names = grouping[0]
             views = _tarn.views(handle, *grouping)
-        stored = () if parts is not None else stored_names(handle, names)
-        plans = tuple(reading.plan(name, stored[i] if stored else [name])
-                      for i, name in enumerate(names))
-        finish = tuple(reading.finish(name, plan) for name, plan in zip(names, plans))
+        stored = ([[name] for name in names] if parts is not None
+                  else stored_names(handle, names))
+        plans = tuple(map(reading.plan, names, stored))
+        finish = tuple(map(reading.finish, names, stored, plans))
         self = cls.__new__(cls, handle, names, plans, finish, maps, parts, views,
                            handle.info()["epoch"])
         self._recipe = recipe
@@ -504,7 +504,7 @@ class Dataset(_tarn.Dataset):
                dtype: Literal["uint8", "float32", "float16"] | None = None,
                layout: Literal["HWC", "CHW"] | None = None,
                mean: Sequence[float] | None = None, std: Sequence[float] | None = None,
-               reduce: float | None = None) -> Loader:
+               reduce: float | None = None, masks: Sequence[str] = ()) -> Loader:
         """Returns batches of samples, which native threads read and decode in advance.
 
         batch_size: samples in a batch. Batch k of a rank always has the same positions in the
@@ -533,6 +533,8 @@ class Dataset(_tarn.Dataset):
             "center" (with shorter), "random" (with scale, ratio) or "exact"; flip: the probability
             of a left-right flip; channels; dtype; layout; mean and std for floats; reduce: how far a
             JPEG may be reduced while it is decoded.
+        masks: fields with labels that follow the image of their sample: the same crop, resize and
+            flip, with the nearest label. Label maps (seg8, seg16, seg24, seg32) always do.
 
         Functions given to `map` run in the caller's thread, on samples that the threads have
         decoded.
@@ -542,7 +544,8 @@ class Dataset(_tarn.Dataset):
         >>> [batch["txt"] for batch in ds.map(txt=str.upper).loader(2)][1]
         ['A KIWI.', 'AN OWL.']
         """
-        from ._loader import image_steps, loader_of
+        from ._images import image_steps
+        from ._loader import loader_of
 
         image = image_steps(resize, fit=fit, shorter=shorter, scale=scale, ratio=ratio, flip=flip,
                             channels=channels, dtype=dtype, layout=layout, mean=mean, std=std,
@@ -554,7 +557,7 @@ class Dataset(_tarn.Dataset):
                          world_size=world_size, uneven=uneven, drop_last=drop_last,
                          equal_batches=equal_batches, on_error=on_error, max_errors=max_errors,
                          keys=keys, integers=integers, array_type=array_type,
-                         pin_memory=pin_memory, image=image)
+                         pin_memory=pin_memory, image=image, masks=masks)
 
     # --- Object protocol ---
 
@@ -697,7 +700,8 @@ def _warn_of_left_out(handle: _tarn._Handle) -> None:
 def open(path: PathLike, fold: str | None = None, fields: Iterable[str] | None = None,
          decode: bool | Literal["bytes"] = True, *, images: Literal["numpy", "pil"] = "numpy",
          array_type: Literal["numpy", "torch"] = "numpy",
-         decoders: Mapping[str, Decoder | str] | None = None,
+         decoders: Mapping[str, Decoder | str] | None = None, exif: bool = False,
+         fallback: Literal["pillow"] | Decoder | None = None,
          io: Literal["auto", "map", "read"] = "auto", check: bool = False, cold: bool = False,
          scan: bool = True, drop_ambiguous: bool = False, keys: Literal["base", "path"] = "base",
          lenient: bool = False, threads: int = 0, by_hash: bool = False,
@@ -716,7 +720,12 @@ def open(path: PathLike, fold: str | None = None, fields: Iterable[str] | None =
         read-only memoryviews into the file, valid as long as they exist; "bytes" returns bytes.
     images: "numpy" or "pil". array_type: "numpy" or "torch", for decoded arrays.
     decoders: functions of bytes by field or extension, which take precedence, or names of decoders:
-        {"pyd": "pickle"}. No code in a file is run unless it is named here.
+        {"pyd": "pickle"}, or of codecs: {"payload": "png"}. No code in a file is run unless it is
+        named here.
+    exif: turn images upright, as the orientation in their EXIF data says, before anything else.
+    fallback: decodes images of formats that tarn does not know (BMP, GIF, TIFF, ...): "pillow", or a
+        function of bytes that returns an array or a PIL.Image. It runs in the thread that asks for
+        the sample or the batch.
     io: "map", "read", or "auto", which maps files on local file systems.
     check: compare the data with its checksums. cold: the data is not in memory and not worth
         keeping there. scan: build an index in memory if there is none on disk.
@@ -754,7 +763,7 @@ def open(path: PathLike, fold: str | None = None, fields: Iterable[str] | None =
         "key_column": key_column, "decompress": decompress,
     }
     recipe = Recipe(os.path.abspath(where), options, shown=shown_text(shown))
-    reading = Reading(decode, images, array_type, decoders)
+    reading = Reading(decode, images, array_type, decoders, exif, fallback)
     handle = recipe.open()
     _warn_of_left_out(handle)
     return Dataset._make(recipe, handle, reading)

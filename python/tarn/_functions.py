@@ -107,7 +107,7 @@ class Functions:
 
     def __init__(self, dataset: Dataset, fields: tuple[Any, ...], options: Mapping[str, Any]) -> None:
         self.dataset = dataset
-        self.guarded = [name for name, _, becomes in fields if isinstance(becomes, Guarded)]
+        self.guarded = [field[0] for field in fields if isinstance(field[2], Guarded)]
         self.maps = needs_python(dataset)
         self.policy = options["on_error"]
         self.limit = options["error_limit"]

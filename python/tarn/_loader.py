@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import functools
-import operator
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _tarn
 from ._arguments import names as names_of
-from ._arguments import integer, real, reals, whole, word
+from ._arguments import integer, whole, word
 from ._collate import stacked
 from ._functions import Batch, Functions, Guarded, Skipped, needs_python
 from ._group import ALONE, process_group, report
+from ._images import Fallback
 from ._ordering import UNEVEN, Uneven
-from ._reading import DECODERS, extension, stored_names, to_torch
+from ._reading import DECODERS, IMAGES, LABELS, extension, stored_names, to_torch
 from .errors import UsageError
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from ._group import Group
 
 __all__ = ["Loader"]
+
+_MASKS = IMAGES | LABELS | {"image", "npy", "rle"}
 
 
 def _becomes(dataset: Dataset, field: str, stored: Sequence[str], formed: bool) -> Any:
@@ -39,57 +41,6 @@ def _becomes(dataset: Dataset, field: str, stored: Sequence[str], formed: bool) 
     way = ways.pop()
     return functools.partial(_tarn.decode, stored[0]) if way == "decode" else way
 
-
-_FITS = ("stretch", "center", "centre", "random", "exact")
-_TYPES = ("uint8", "float32", "float16")
-_LAYOUTS = ("HWC", "CHW")
-
-
-def _sides(resize: Any) -> list[Any]:
-    """Returns height and width; accepts any sequence of two, also those of configuration files."""
-    try:
-        return [operator.index(resize)] * 2
-    except TypeError:
-        sides = [] if isinstance(resize, str) or not isinstance(resize, Iterable) else list(resize)
-    if len(sides) != 2:
-        raise UsageError(f"resize must be a side or (height, width), not {resize!r}")
-    return sides
-
-
-def image_steps(resize: int | Sequence[int] | None, **given: Any) -> dict[str, Any] | None:
-    """Returns the image options; resize is the side, or (height, width)."""
-    steps = {name: value for name, value in given.items() if value is not None}
-    if resize is None:
-        if steps:
-            raise UsageError(f"{', '.join(sorted(steps))}: only with resized images (resize=)")
-        return None
-    height, width = (whole("resize", side, 1, 131072) for side in _sides(resize))
-    out: dict[str, Any] = {"width": width, "height": height, **steps}
-    fit = word("fit", steps.get("fit", "stretch"), _FITS)
-    fit = out["fit"] = "centre" if fit == "center" else fit
-    dtype = out["dtype"] = word("dtype", steps.get("dtype", "uint8"), _TYPES)
-    out["layout"] = word("layout", steps.get("layout", "HWC"), _LAYOUTS)
-    for name, needed, there in (("scale", 'fit="random"', fit == "random"),
-                                ("ratio", 'fit="random"', fit == "random"),
-                                ("shorter", 'fit="center"', fit == "centre"),
-                                ("mean", 'dtype="float32" or "float16"', dtype != "uint8"),
-                                ("std", 'dtype="float32" or "float16"', dtype != "uint8")):
-        if name in steps and not there:
-            raise UsageError(f"{name}: only with {needed}")
-    for name in ("channels", "shorter"):
-        if name in steps:
-            out[name] = whole(name, steps[name], 0, 131072)
-    for name in ("flip", "reduce"):
-        if name in steps:
-            out[name] = real(name, steps[name])
-    for name in ("scale", "ratio"):
-        if name in steps:
-            out[name] = reals(name, steps[name], 2, 2)
-    for name, rest in (("mean", 0.0), ("std", 1.0)):
-        if name in steps:
-            values = reals(name, steps[name], 1, 4)
-            out[name] = values + (rest,) * (4 - len(values))
-    return out
 
 
 class Loader:
@@ -117,7 +68,7 @@ class Loader:
         self._given = dataset
         self._arguments = (fields, dict(options), array_type, pin_memory, uneven)
         # Fields with Python decoders, whose results are stacked; those of maps already are.
-        self._called = [name for name, _, becomes in fields
+        self._called = [name for name, _, becomes, _ in fields
                         if callable(becomes) and not needs_python(dataset)]
         self._form: Any = None  # a batch without samples, once there was one
         self._begun = False  # whether an iterator has been made for the current epoch
@@ -378,23 +329,45 @@ def _one_sample(dataset: Dataset, fields: tuple[Any, ...], options: Mapping[str,
 def _guarded(field: tuple[Any, ...]) -> tuple[Any, ...]:
     """Returns a field whose Python decoder, if it has one, leaves a hole for a sample it cannot
     decode."""
-    name, how, becomes = field
-    return (name, how, Guarded(becomes)) if callable(becomes) else field
+    name, how, becomes, codec = field
+    return (name, how, Guarded(becomes), codec) if callable(becomes) else field
 
 
 def _field(dataset: Dataset, field: str, stored: Sequence[str], formed: bool,
-           integers: Sequence[str]) -> tuple[Any, ...]:
+           integers: Sequence[str], masks: Sequence[str]) -> tuple[Any, ...]:
+    """Returns a field for the native loader: (name, how it is loaded, how its bytes become an
+    object, the codec if it is not that of the name)."""
     reading = dataset._reading
-    plan = reading.plan(field, stored)
-    if callable(plan):
-        return field, "bytes", plan
+    decoder, codec = reading.decoder(field, stored), reading.codec(field, stored)
+    if field in masks:
+        _check_mask(dataset, field, stored, decoder, codec)
+        return field, "mask", "bytes", codec
+    if decoder is not None:
+        return field, "bytes", DECODERS[decoder] if isinstance(decoder, str) else decoder, None
     if field in integers:
-        return field, "integer", "bytes"
+        return field, "integer", "bytes", None
+    if codec is not None:
+        way = _tarn.loaded_as(codec)
+        if way == "decode":
+            return field, "bytes", functools.partial(_tarn.decode, codec), None
+        return field, "auto", way, codec
     if reading.decode is False:
-        return field, "views", "bytes"
+        return field, "views", "bytes", None
     if reading.decode == "bytes":
-        return field, "bytes", "bytes"
-    return field, "auto", _becomes(dataset, field, stored, formed)
+        return field, "bytes", "bytes", None
+    return field, "auto", _becomes(dataset, field, stored, formed), None
+
+
+def _check_mask(dataset: Dataset, field: str, stored: Sequence[str], decoder: Any,
+                codec: str | None) -> None:
+    if decoder is not None:
+        raise UsageError(f"masks: field {field} has a decoder of its own (decoders=), so it cannot "
+                         "follow the image; leave the decoder out")
+    if codec is None and dataset._reading.decode is not True:
+        raise UsageError(f"masks: field {field} is not decoded (decode={dataset._reading.decode!r})")
+    if any(extension(name) not in _MASKS for name in ([codec] if codec else stored)):
+        raise UsageError(f"masks: field {field} is not an array by its name (expected a label map, "
+                         "npy, rle or an image)")
 
 
 def _can_pin() -> bool:
@@ -403,21 +376,58 @@ def _can_pin() -> bool:
     return bool(torch.cuda.is_available())
 
 
-def _read_fields(dataset: Dataset, integers: Sequence[str]) -> tuple[Any, ...]:
-    formed = dataset.kind != "fold"
-    numbers = names_of("integers", integers)
-    for name in numbers:
+def _existing(dataset: Dataset, option: str, given: Sequence[str]) -> list[str]:
+    """Returns the fields that an option names."""
+    names = names_of(option, given)
+    for name in names:
         if name not in dataset.fields:
-            raise UsageError(f"integers: no field {name}; available: "
-                             + ", ".join(dataset.fields))
+            raise UsageError(f"{option}: no field {name}; available: " + ", ".join(dataset.fields))
+    if names and dataset._parts is not None:
+        raise UsageError(f"{option}: the sources of this mix have their own functions; convert in "
+                         "those")
+    return names
+
+
+def _read_fields(dataset: Dataset, integers: Sequence[str], masks: Sequence[str],
+                 resized: bool) -> tuple[Any, ...]:
+    formed = dataset.kind != "fold"
     if dataset._parts is not None:
-        if numbers:
-            raise UsageError("integers: the sources of this mix have their own functions; convert "
-                             "in those")
         return ()
-    stored = stored_names(dataset._handle, dataset.fields)
-    return tuple(_field(dataset, name, names, formed, numbers)
-                 for name, names in zip(dataset.fields, stored))
+    fields = [_field(dataset, name, stored, formed, integers, masks)
+              for name, stored in zip(dataset.fields, stored_names(dataset._handle, dataset.fields))]
+    if resized:
+        fields = [_recognised(dataset, field) for field in fields]
+    return tuple(fields)
+
+
+def _recognised(dataset: Dataset, field: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Returns the payload of a record pack whose header names no codec as an image, if the first
+    one is an image."""
+    name, how, becomes, codec = field
+    if dataset.kind != "iac" or name != "payload" or how != "auto" or codec or not len(dataset):
+        return field
+    first = bytes(dataset.batch([0], [name])[0][name])
+    return (name, how, becomes, "image") if _tarn.image_known(first) else field
+
+
+def _check_images(dataset: Dataset, image: dict[str, Any] | None, masks: Sequence[str]) -> None:
+    """Raises an error for image options that cannot have an effect."""
+    if masks and image is None:
+        raise UsageError("masks: only with resized images (resize=); for images that all have the "
+                         'same size: resize=that size, fit="exact"')
+    if image is None:
+        return
+    if dataset._parts is not None:
+        raise UsageError("resize: the sources of this mix have their own functions; resize in those")
+    reading = dataset._reading
+    if reading.decode is not True and not reading.decoders:
+        raise UsageError(f"resize has no effect: the dataset was opened with decode={reading.decode!r}, "
+                         "so images are not decoded; open it with decode=True")
+
+
+def _fallback(dataset: Dataset, masks: Sequence[str]) -> Fallback | None:
+    how = dataset._reading.fallback
+    return None if how is None else Fallback(how, dataset._reading.exif, frozenset(masks))
 
 
 def _divided(dataset: Dataset, rank: int | None, world_size: int | None,
@@ -445,15 +455,15 @@ def loader_of(dataset: Dataset, batch_size: int, *, seed: int, threads: int | No
               drop_last: bool, equal_batches: bool | None, on_error: str,
               max_errors: int | None, keys: bool, integers: Sequence[str],
               array_type: str | None, pin_memory: bool | None,
-              image: dict[str, Any] | None) -> Loader:
+              image: dict[str, Any] | None, masks: Sequence[str]) -> Loader:
     """Implements `Dataset.loader`."""
     python = needs_python(dataset)
     if dataset._reading.images == "pil" and not python:
         raise UsageError('loader: images="pil" works only for single samples and functions given '
                          "to map, because batches are arrays")
-    if dataset._parts is not None and image is not None:
-        raise UsageError("resize: the sources of this mix have their own functions; resize in those")
-    fields = _read_fields(dataset, integers)
+    integers, masks = _existing(dataset, "integers", integers), _existing(dataset, "masks", masks)
+    _check_images(dataset, image, masks)
+    fields = _read_fields(dataset, integers, masks, image is not None)
     if on_error != "raise":
         fields = tuple(map(_guarded, fields))
     guarded = any(isinstance(field[2], Guarded) for field in fields)
@@ -472,6 +482,7 @@ def loader_of(dataset: Dataset, batch_size: int, *, seed: int, threads: int | No
         "image": image, "no_keys": not keys, "on_error": on_error,
         "error_limit": 2**64 - 1 if max_errors is None else whole("max_errors", max_errors),
         "numbers": python or guarded,
+        "exif": dataset._reading.exif, "fallback": _fallback(dataset, masks),
     }
     given = dataset._reading.array_type if array_type is None else word(
         "array_type", array_type, ("numpy", "torch"))

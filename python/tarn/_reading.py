@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Union
 
 from . import _tarn
+from ._images import FOREIGN, Fallback, How, Native, need_pillow
 from .errors import UsageError
 
 __all__ = ["DECODERS", "Decoder", "Reading"]
@@ -14,6 +15,11 @@ Decoder = Callable[[bytes], Any]
 Plan = Union[str, Decoder]
 
 IMAGES = frozenset({"image", "img", "jpeg", "jpg", "pgm", "png", "ppm", "webp"})
+LABELS = frozenset({"seg8", "seg16", "seg24", "seg32"})
+# : Names of native codecs, which `decoders=` accepts as well.
+CODECS = IMAGES | LABELS | {
+    "class", "cls", "cls2", "count", "htm", "html", "id", "index", "inx", "jsn", "json", "npy",
+    "npz", "rle", "tb", "ten", "tenbin", "text", "transcript", "txt"}
 
 
 def extension(field: str) -> str:
@@ -132,10 +138,11 @@ def stored_names(handle: _tarn._Handle, names: Sequence[str]) -> list[list[str]]
 class Reading:
     """How the fields of a dataset are read: the reading arguments of `tarn.open`."""
 
-    __slots__ = ("array_type", "decode", "decoders", "images")
+    __slots__ = ("array_type", "decode", "decoders", "exif", "fallback", "images")
 
     def __init__(self, decode: bool | str = True, images: str = "numpy", array_type: str = "numpy",
-                 decoders: Mapping[str, Decoder | str] | None = None) -> None:
+                 decoders: Mapping[str, Decoder | str] | None = None, exif: bool = False,
+                 fallback: How | None = None) -> None:
         if not isinstance(decode, bool) and decode != "bytes":
             raise UsageError(f'decode must be True, False or "bytes", not {decode!r}')
         if images not in ("numpy", "pil"):
@@ -145,59 +152,107 @@ class Reading:
         if decoders is not None and not isinstance(decoders, Mapping):
             raise UsageError(f"decoders must be a dict of functions by field, not {decoders!r}")
         for name, decoder in (decoders or {}).items():
-            if not callable(decoder) and decoder not in tuple(DECODERS):
-                raise UsageError(f"decoders[{name!r}] must be a function or one of "
-                                 + ", ".join(DECODERS))
+            if not callable(decoder) and decoder not in (*DECODERS, *CODECS):
+                raise UsageError(f"decoders[{name!r}] must be a function, one of "
+                                 + ", ".join(DECODERS) + ", or the name of a codec such as "
+                                 f'"png" (found {decoder!r})')
+        if fallback is not None and fallback != "pillow" and not callable(fallback):
+            raise UsageError(f'fallback must be "pillow" or a function, not {fallback!r}')
+        if fallback == "pillow":
+            need_pillow()
+        for option, given in (("exif", exif), ("fallback", fallback)):
+            if given and decode is not True and not decoders:
+                raise UsageError(f"{option} has no effect with decode={decode!r}, because images "
+                                 "are not decoded")
         self.decode = decode
         self.images = images
         self.array_type = array_type
         self.decoders = dict(decoders or {})
+        self.exif = bool(exif)
+        self.fallback = fallback
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Reading) and self.parts() == other.parts()
 
     def __hash__(self) -> int:
-        return hash((self.decode, self.images, self.array_type))
+        return hash((self.decode, self.images, self.array_type, self.exif))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Reading, self.parts()
 
     def parts(self) -> tuple[Any, ...]:
-        return self.decode, self.images, self.array_type, self.decoders
+        return (self.decode, self.images, self.array_type, self.decoders, self.exif,
+                self.fallback)
+
+    # In the following, stored is the list of names that a field has in the file, several if it has
+    # alternatives.
+
+    def _named(self, field: str, name: str) -> Decoder | str | None:
+        for one in (field, name, extension(name)):
+            if one in self.decoders:
+                return self.decoders[one]
+        return None
+
+    def _unlike(self, field: str, stored: Sequence[str]) -> UsageError:
+        return UsageError(f"field {field} is read from {' or '.join(stored)}, which are decoded "
+                          "differently; give one function for them: "
+                          f"decoders={{{field!r}: function}}")
+
+    def decoder(self, field: str, stored: Sequence[str]) -> Decoder | str | None:
+        """Returns the Python decoder of a field, if it has one."""
+        named = [self._named(field, name) for name in stored]
+        found = [None if isinstance(one, str) and one not in DECODERS else one for one in named]
+        if any(one != found[0] for one in found):
+            raise self._unlike(field, stored)
+        return found[0]
+
+    def codec(self, field: str, stored: Sequence[str]) -> str | None:
+        """Returns the native codec of a field if it is not that of its name."""
+        foreign = self.fallback is not None and self.decode is True
+        found: list[str | None] = []
+        for name in stored:
+            named = self._named(field, name)
+            if named is None and foreign and extension(name) in FOREIGN:
+                named = "image"
+            found.append(named if isinstance(named, str) and named not in DECODERS else None)
+        if all(one == found[0] for one in found):
+            return found[0]
+        if all(one == "image" or extension(name) in IMAGES for one, name in zip(found, stored)):
+            return "image"
+        raise self._unlike(field, stored)
+
+    def is_image(self, field: str, stored: Sequence[str]) -> bool:
+        """Whether a field is decoded natively as an image."""
+        codec = self.codec(field, stored)
+        if codec is not None:
+            return codec in IMAGES
+        return (self.decode is True and self.decoder(field, stored) is None
+                and all(extension(name) in IMAGES for name in stored))
 
     def plan(self, field: str, stored: Sequence[str]) -> Plan:
-        """Returns how a field is decoded. stored: its names in the file, several if it has
-        alternatives."""
-        given = self.decoders.get(field)
-        plans = [self._plan_of(name) if given is None else given for name in stored]
-        plan = plans[0]
-        if any(other != plan for other in plans):
-            if self.images == "pil" or any(other not in ("image", "decode") for other in plans):
-                raise UsageError(f"field {field} is read from {' or '.join(stored)}, which are decoded "
-                                 "differently; give one function for them: "
-                                 f"decoders={{{field!r}: function}}")
-            plan = "decode"
-        if isinstance(plan, str) and given is not None:
-            return DECODERS[plan]
-        return plan
-
-    def _plan_of(self, name: str) -> Plan:
-        """Returns how a field of the file is decoded, by its name."""
-        last = extension(name)
-        decoder = self.decoders.get(name, self.decoders.get(last))
+        """Returns how a field is decoded."""
+        decoder, codec = self.decoder(field, stored), self.codec(field, stored)
         if decoder is not None:
             return DECODERS[decoder] if isinstance(decoder, str) else decoder
+        image = self.is_image(field, stored)
+        if codec is not None or (image and self.fallback is not None):
+            fallback = None
+            if image and self.fallback is not None:
+                fallback = Fallback(self.fallback, self.exif)
+            return Native(field, codec or stored[0], self.exif and image, fallback)
         if self.decode is False:
             return "view"
         if self.decode == "bytes":
             return "bytes"
-        return "image" if last in IMAGES else "decode"
+        if not image and self.images == "pil" and any(extension(name) in IMAGES for name in stored):
+            raise self._unlike(field, stored)
+        return ("upright" if self.exif else "image") if image else "decode"
 
-    def finish(self, field: str, plan: Plan) -> Callable[[Any], Any] | None:
+    def finish(self, field: str, stored: Sequence[str], plan: Plan) -> Callable[[Any], Any] | None:
         """Returns the last conversion of a field's value."""
         if plan in ("view", "bytes"):
             return None
-        if plan == "image" and self.images == "pil":
+        if self.images == "pil" and self.is_image(field, stored):
             return to_pil
         return to_torch if self.array_type == "torch" else None
 

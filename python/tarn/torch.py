@@ -51,6 +51,7 @@ class LoaderOptions(TypedDict, total=False):
     mean: Sequence[float] | None
     std: Sequence[float] | None
     reduce: float | None
+    masks: Sequence[str]
 
 
 class Batches(IterableDataset[dict[str, Any]]):

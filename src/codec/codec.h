@@ -75,6 +75,14 @@ typedef enum tarn__codec_class {
 
 tarn__codec_class tarn__codec_class_of(const char *field);
 
+typedef enum tarn__squeeze { TARN__PLAIN, TARN__GZIP, TARN__ZSTD } tarn__squeeze;
+
+/* Whether fields with this name are images, also compressed ones; label maps (seg8, ...);
+ * or any arrays that can be a mask. */
+bool tarn__codec_is_image(const char *field, tarn__squeeze *out);
+bool tarn__codec_is_labels(const char *field);
+bool tarn__codec_is_array(const char *field);
+
 /* --- Images --------------------------------------------------------------------- */
 
 /* Pixels: rows consecutively, channels interleaved, 16-bit samples in native order. */
@@ -184,8 +192,6 @@ void tarn__pixels_convert(const unsigned char *from, unsigned have, unsigned cha
                           unsigned want, uint64_t count);
 
 /* --- Compression ---------------------------------------------------------------- */
-
-typedef enum tarn__squeeze { TARN__PLAIN, TARN__GZIP, TARN__ZSTD } tarn__squeeze;
 
 TARN_CHECKED tarn_status tarn__squeeze_add(tarn__squeeze how, const void *data,
                                            size_t size,

@@ -57,6 +57,7 @@ tarn_status tarn_image_decoder_new(const tarn_decode_options *options,
     }
     decoder->max_pixels = o.max_pixels;
     decoder->max_size = o.max_size;
+    decoder->upright = o.flags & TARN_DECODE_UPRIGHT;
     decoder->resizer.loops = tarn__avx2_there() ? TARN__LOOPS_AVX2 : TARN__LOOPS_PLAIN;
     *out = decoder;
     return TARN_OK;
@@ -69,6 +70,7 @@ void tarn_image_decoder_free(tarn_image_decoder *decoder)
     tarn__jpeg_free(decoder->jpeg);
     tarn__png_free(decoder->png);
     tarn__scratch_release(&decoder->pixels);
+    tarn__scratch_release(&decoder->turned);
     tarn__scratch_release(&decoder->raw);
     tarn__resizer_release(&decoder->resizer);
     free(decoder);
@@ -76,8 +78,8 @@ void tarn_image_decoder_free(tarn_image_decoder *decoder)
 
 /* --- Headers -------------------------------------------------------------------- */
 
-tarn_status tarn__image_head(tarn_image_decoder *decoder, const void *data, size_t size,
-                             tarn_image_info *out, tarn_error *err)
+static tarn_status stored_head(tarn_image_decoder *decoder, const void *data, size_t size,
+                               tarn_image_info *out, tarn_error *err)
 {
     size_t at;
     bool deep;
@@ -92,7 +94,18 @@ tarn_status tarn__image_head(tarn_image_decoder *decoder, const void *data, size
         return tarn__ppm_head(data, size, out, &at, &deep, err);
     }
     return tarn__fail(err, TARN_ERR_FORMAT,
-                      "%zu bytes are not a JPEG, PNG, WebP or binary PPM", size);
+                      "%zu bytes are not a JPEG, PNG, WebP or binary PPM; a fallback can "
+                      "decode other formats (in Python: fallback=\"pillow\")",
+                      size);
+}
+
+tarn_status tarn__image_head(tarn_image_decoder *decoder, const void *data, size_t size,
+                             tarn_image_info *out, tarn_error *err)
+{
+    decoder->orientation = decoder->upright ? tarn__exif_orientation(data, size) : 1;
+    TARN_TRY(stored_head(decoder, data, size, out, err));
+    tarn__exif_turn_size(decoder->orientation, &out->width, &out->height);
+    return TARN_OK;
 }
 
 tarn_status tarn__image_open(tarn_image_decoder *decoder, const void *data, size_t size,
@@ -115,7 +128,8 @@ tarn_status tarn_image_probe(tarn_image_decoder *decoder, const void *data, size
     TARN__NEED(err, "out", out);
     tarn_image_info info = {0};
     tarn_status status = tarn__image_head(decoder, data, size, &info, err);
-    if (status != TARN_OK) info = (tarn_image_info){0};
+    if (status != TARN_OK)
+        info = (tarn_image_info){.format = tarn__image_format(data, size)};
     TARN__FILL_OUT(out, out_size, info);
     return status;
 }
@@ -156,9 +170,10 @@ static tarn_status decode_format(tarn_image_decoder *decoder, const void *data,
     return TARN_ERR_USAGE;
 }
 
-tarn_status tarn__image_into(tarn_image_decoder *decoder, const void *data, size_t size,
-                             const tarn_image_info *info, const tarn__image *out,
-                             tarn_error *err)
+/* Decodes the image as it is stored. */
+static tarn_status decode_stored(tarn_image_decoder *decoder, const void *data,
+                                 size_t size, const tarn_image_info *info,
+                                 const tarn__image *out, tarn_error *err)
 {
     tarn__image raw = *out;
     raw.channels = channels_on_the_way(decoder, info, out->channels);
@@ -184,7 +199,21 @@ static tarn_status decode_to_scratch(tarn_image_decoder *decoder, const void *da
     TARN_TRY(tarn__scratch_need(&decoder->pixels, (uint64_t)out->stride * out->height,
                                 decoder->max_size, err));
     out->data = decoder->pixels.data;
-    return tarn__image_into(decoder, data, size, info, out, err);
+    return decode_stored(decoder, data, size, info, out, err);
+}
+
+tarn_status tarn__image_into(tarn_image_decoder *decoder, const void *data, size_t size,
+                             const tarn_image_info *info, const tarn__image *out,
+                             tarn_error *err)
+{
+    tarn__image stored = {
+        .width = out->width, .height = out->height, .channels = out->channels};
+    if (decoder->orientation == 1)
+        return decode_stored(decoder, data, size, info, out, err);
+    tarn__exif_turn_size(decoder->orientation, &stored.width, &stored.height);
+    TARN_TRY(decode_to_scratch(decoder, data, size, info, &stored, err));
+    tarn__exif_turn(decoder->orientation, &stored, out);
+    return TARN_OK;
 }
 
 static tarn_status keep_jpeg_part(tarn_image_decoder *decoder, uint32_t by,
@@ -203,14 +232,12 @@ static tarn_status keep_jpeg_part(tarn_image_decoder *decoder, uint32_t by,
     return TARN_OK;
 }
 
-tarn_status tarn__image_keep_part(tarn_image_decoder *decoder, const void *data,
-                                  size_t size, const tarn_image_info *info, uint32_t by,
-                                  const tarn__area *area, tarn__image *out,
-                                  tarn_error *err)
+/* An area of the stored image; all has the size of that image. */
+static tarn_status keep_stored_part(tarn_image_decoder *decoder, const void *data,
+                                    size_t size, const tarn_image_info *info, uint32_t by,
+                                    tarn__image all, const tarn__area *area,
+                                    tarn__image *out, tarn_error *err)
 {
-    tarn__image all = {.width = tarn__reduced(info->width, by),
-                       .height = tarn__reduced(info->height, by),
-                       .channels = out->channels};
     out->width = area->right - area->left;
     out->height = area->bottom - area->top;
     bool is_part = out->width < all.width || out->height < all.height;
@@ -219,5 +246,30 @@ tarn_status tarn__image_keep_part(tarn_image_decoder *decoder, const void *data,
     TARN_TRY(decode_to_scratch(decoder, data, size, info, &all, err));
     out->stride = all.stride;
     out->data = all.data + area->top * all.stride + (size_t)area->left * all.channels;
+    return TARN_OK;
+}
+
+tarn_status tarn__image_keep_part(tarn_image_decoder *decoder, const void *data,
+                                  size_t size, const tarn_image_info *info, uint32_t by,
+                                  const tarn__area *area, tarn__image *out,
+                                  tarn_error *err)
+{
+    unsigned orientation = decoder->orientation;
+    tarn__image all = {.width = tarn__reduced(info->width, by),
+                       .height = tarn__reduced(info->height, by),
+                       .channels = out->channels};
+    tarn__image stored = {.channels = out->channels};
+    if (orientation == 1)
+        return keep_stored_part(decoder, data, size, info, by, all, area, out, err);
+    tarn__area part = tarn__exif_stored_area(orientation, all.width, all.height, area);
+    tarn__exif_turn_size(orientation, &all.width, &all.height);
+    TARN_TRY(keep_stored_part(decoder, data, size, info, by, all, &part, &stored, err));
+    out->width = area->right - area->left;
+    out->height = area->bottom - area->top;
+    out->stride = (size_t)out->width * out->channels;
+    TARN_TRY(tarn__scratch_need(&decoder->turned, (uint64_t)out->stride * out->height,
+                                decoder->max_size, err));
+    out->data = decoder->turned.data;
+    tarn__exif_turn(orientation, &stored, out);
     return TARN_OK;
 }

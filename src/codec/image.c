@@ -191,21 +191,50 @@ static tarn_status decode_with(tarn_image_decoder *decoder, const void *data, si
     return status;
 }
 
-TARN__DECODER(tarn__decode_image)
+/* Replaces the pixels of a value by upright ones. */
+static tarn_status turn_value(tarn_value *value, unsigned orientation,
+                              const tarn_decode_options *options, tarn_error *err)
+{
+    const tarn_array *a = value->arrays;
+    tarn_value turned = TARN_VALUE_INIT;
+    unsigned channels = a->ndim == 3 ? (unsigned)a->shape[2] : 1;
+    unsigned bytes = channels * a->dtype.size;
+    tarn__image from = {a->data, (uint32_t)a->shape[1], (uint32_t)a->shape[0], bytes,
+                        (size_t)a->shape[1] * bytes};
+    tarn__image to = from;
+    tarn__exif_turn_size(orientation, &to.width, &to.height);
+    to.stride = (size_t)to.width * bytes;
+    uint64_t shape[] = {to.height, to.width, channels};
+    tarn_status status =
+        tarn__value_make_array(&turned, a->dtype, a->ndim, shape, options->max_size, err);
+    if (status == TARN_OK) {
+        to.data = turned.arrays->data;
+        tarn__exif_turn(orientation, &from, &to);
+    }
+    tarn_value_release(value);
+    *value = turned;
+    return status;
+}
+
+static tarn_status decode_stored(const char *extension, const void *data, size_t size,
+                                 const tarn_decode_options *options, tarn_value *out,
+                                 tarn_error *err)
 {
     tarn_image_format format = tarn__image_format(data, size);
     if (options->channels == 2 || options->channels > 4)
         return tarn__fail(err, TARN_ERR_USAGE, "channels must be 0, 1, 3 or 4");
     if (!format)
         return tarn__fail(err, TARN_ERR_FORMAT,
-                          "field .%s is not a PNG, JPEG, WebP or binary PPM", extension);
+                          "field .%s is not a PNG, JPEG, WebP or binary PPM; a fallback "
+                          "can decode other formats (in Python: fallback=\"pillow\")",
+                          extension);
     /* These formats may have 16-bit samples, which are kept. */
     if (!options->channels && format == TARN_IMAGE_PNG)
         return tarn__png_decode(data, size, options, out, err);
     if (!options->channels && format == TARN_IMAGE_PPM)
         return tarn__ppm_decode(data, size, options, out, err);
     /* max_size limits the value; everything else is limited by the number of pixels. */
-    tarn_image_decoder decoder = {.max_size = UINT64_MAX};
+    tarn_image_decoder decoder = {.max_size = UINT64_MAX, .orientation = 1};
     if (format == TARN_IMAGE_JPEG) decoder.jpeg = tarn__jpeg_new();
     if (format == TARN_IMAGE_PNG) decoder.png = tarn__png_new();
     bool short_of_memory = (format == TARN_IMAGE_JPEG && !decoder.jpeg) ||
@@ -217,6 +246,14 @@ TARN__DECODER(tarn__decode_image)
     tarn__png_free(decoder.png);
     tarn__scratch_release(&decoder.raw);
     return status;
+}
+
+TARN__DECODER(tarn__decode_image)
+{
+    TARN_TRY(decode_stored(extension, data, size, options, out, err));
+    if (!(options->flags & TARN_DECODE_UPRIGHT)) return TARN_OK;
+    unsigned orientation = tarn__exif_orientation(data, size);
+    return orientation == 1 ? TARN_OK : turn_value(out, orientation, options, err);
 }
 
 /* --- PPM ------------------------------------------------------------------------ */

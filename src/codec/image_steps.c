@@ -135,6 +135,22 @@ size_t tarn__image_plan_size(const tarn__image_plan *plan)
     return plan->size;
 }
 
+const tarn_image_steps *tarn__image_plan_steps(const tarn__image_plan *plan)
+{
+    return &plan->steps;
+}
+
+bool tarn__image_plans_agree(const tarn__image_plan *a, const tarn__image_plan *b)
+{
+    const tarn_image_steps *s = &a->steps, *t = &b->steps;
+    bool centre = s->fit == TARN_IMAGE_FIT_CENTRE,
+         random = s->fit == TARN_IMAGE_FIT_RANDOM;
+    return s->width == t->width && s->height == t->height && s->fit == t->fit &&
+           s->flip == t->flip && (!centre || s->shorter == t->shorter) &&
+           (!random || (s->scale[0] == t->scale[0] && s->scale[1] == t->scale[1] &&
+                        s->ratio[0] == t->ratio[0] && s->ratio[1] == t->ratio[1]));
+}
+
 /* --- Choices -------------------------------------------------------------------- */
 
 static void draw_words(const tarn_image_draw *draw, uint64_t i, uint64_t what,
@@ -237,10 +253,11 @@ tarn_status tarn__image_choose(const tarn__image_plan *plan, uint32_t width,
     return TARN_OK;
 }
 
-/* The size to which the part is resized, and the window of it that is the result. */
-static tarn_status set_target(const tarn_image_steps *s, const tarn__image_choice *choice,
-                              tarn__resize_job *job, tarn_error *err)
+tarn_status tarn__image_target(const tarn__image_plan *plan,
+                               const tarn__image_choice *choice, tarn__resize_job *job,
+                               tarn_error *err)
 {
+    const tarn_image_steps *s = &plan->steps;
     job->full_width = job->width = s->width;
     job->full_height = job->height = s->height;
     job->left = job->top = 0;
@@ -379,9 +396,11 @@ tarn_status tarn__image_run(tarn_image_decoder *decoder, const tarn__image_plan 
     tarn__image_choice choice;
     TARN_TRY(tarn__image_open(decoder, data, size, &info, err));
     TARN_TRY(tarn__image_choose(plan, info.width, info.height, draw, &choice, err));
+    decoder->width = info.width;
+    decoder->height = info.height;
     target t = {plan, out, choice.flip};
     tarn__resize_job job = {.take = put_row, .context = &t};
-    TARN_TRY(set_target(s, &choice, &job, err));
+    TARN_TRY(tarn__image_target(plan, &choice, &job, err));
     if (is_plain(s, &info, &choice) && job.full_width == s->width &&
         job.full_height == s->height) {
         tarn__image place = {out, s->width, s->height, s->channels,
@@ -391,8 +410,60 @@ tarn_status tarn__image_run(tarn_image_decoder *decoder, const tarn__image_plan 
     tarn__area part;
     uint32_t by = reduction(s, &info, &choice, &job);
     job.from.channels = s->channels;
-    set_area(&choice, by, &part, &job);
+    tarn__image_choice shifted = choice;
+    tarn__exif_shift(
+        decoder->orientation, tarn__reduced(info.width, by) * by - info.width,
+        tarn__reduced(info.height, by) * by - info.height, &shifted.left, &shifted.top);
+    set_area(&shifted, by, &part, &job);
     TARN_TRY(decode_part(decoder, data, size, &info, by, &part, &job, err));
+    return tarn__resize_run(&decoder->resizer, &job, decoder->max_size, err);
+}
+
+/* Converts decoded pixels to 8-bit samples in the decoder's memory. */
+static tarn_status take_pixels(tarn_image_decoder *decoder, const tarn_array *a,
+                               tarn__image *out, tarn_error *err)
+{
+    unsigned channels = a->ndim == 3 ? (unsigned)a->shape[2] : 1;
+    size_t row = (size_t)out->width * channels;
+    out->stride = (size_t)out->width * out->channels;
+    TARN_TRY(tarn__scratch_need(&decoder->pixels, (uint64_t)out->stride * out->height,
+                                decoder->max_size, err));
+    TARN_TRY(tarn__scratch_need(&decoder->raw, row, decoder->max_size, err));
+    out->data = decoder->pixels.data;
+    for (uint32_t y = 0; y < out->height; y++) {
+        const unsigned char *from = (const unsigned char *)a->data + y * row;
+        if (a->dtype.size == 2) {
+            const uint16_t *deep = (const uint16_t *)a->data + y * row;
+            for (size_t i = 0; i < row; i++)
+                decoder->raw.data[i] = (unsigned char)(deep[i] >> 8);
+            from = decoder->raw.data;
+        }
+        tarn__pixels_convert(from, channels, out->data + y * out->stride, out->channels,
+                             out->width);
+    }
+    return TARN_OK;
+}
+
+tarn_status tarn__image_run_pixels(tarn_image_decoder *decoder,
+                                   const tarn__image_plan *plan, const tarn_array *pixels,
+                                   tarn_image_draw draw, void *out, tarn_error *err)
+{
+    tarn__image all = {.width = (uint32_t)pixels->shape[1],
+                       .height = (uint32_t)pixels->shape[0],
+                       .channels = plan->steps.channels};
+    tarn__image_choice choice;
+    tarn__area part;
+    TARN_TRY(tarn__image_choose(plan, all.width, all.height, draw, &choice, err));
+    target t = {plan, out, choice.flip};
+    tarn__resize_job job = {.take = put_row, .context = &t};
+    TARN_TRY(tarn__image_target(plan, &choice, &job, err));
+    TARN_TRY(take_pixels(decoder, pixels, &all, err));
+    set_area(&choice, 1, &part, &job);
+    job.from.channels = all.channels;
+    job.from.stride = all.stride;
+    job.from.data = all.data + part.top * all.stride + (size_t)part.left * all.channels;
+    decoder->width = all.width;
+    decoder->height = all.height;
     return tarn__resize_run(&decoder->resizer, &job, decoder->max_size, err);
 }
 

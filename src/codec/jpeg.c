@@ -15,12 +15,14 @@ enum {
     MOST_SCANS = 500, /* for progressive images; cameras and programs write about ten */
     ROWS = 16,        /* read at once, at most */
     MARGIN = 2,       /* columns next to an area that affect its edge */
+    INKS = 4,         /* components of CMYK and YCCK */
 };
 
 struct tarn__jpeg {
     struct jpeg_decompress_struct jpeg;
     struct jpeg_progress_mgr progress;
     tarn__jpeg_errors errors;
+    tarn__scratch line; /* one row of inks, and the same row as RGB */
 };
 
 /* --- Errors --------------------------------------------------------------------- */
@@ -107,6 +109,7 @@ void tarn__jpeg_free(tarn__jpeg *j)
 {
     if (!j) return;
     jpeg_destroy_decompress(&j->jpeg);
+    tarn__scratch_release(&j->line);
     free(j);
 }
 
@@ -125,23 +128,28 @@ static void read_head(tarn__jpeg *j, void *context)
     jpeg_read_header(&j->jpeg, TRUE);
 }
 
+static bool has_inks(const struct jpeg_decompress_struct *jpeg)
+{
+    return jpeg->jpeg_color_space == JCS_CMYK || jpeg->jpeg_color_space == JCS_YCCK;
+}
+
 tarn_status tarn__jpeg_head(tarn__jpeg *j, const void *data, size_t size,
                             tarn_image_info *out, tarn_error *err)
 {
     const struct jpeg_decompress_struct *jpeg = &j->jpeg;
     source s = {data, size};
     TARN_TRY(guard(j, read_head, &s, err));
-    if (jpeg->jpeg_color_space == JCS_CMYK || jpeg->jpeg_color_space == JCS_YCCK)
-        return tarn__fail(err, TARN_ERR_UNSUPPORTED,
-                          "JPEG: CMYK images are not supported");
-    if (jpeg->num_components != 1 && jpeg->num_components != 3)
+    bool inks = has_inks(jpeg);
+    if (jpeg->num_components != 1 && jpeg->num_components != 3 && !inks)
         return tarn__fail(err, TARN_ERR_UNSUPPORTED,
                           "JPEG: %d components are not supported", jpeg->num_components);
     *out = (tarn_image_info){.format = TARN_IMAGE_JPEG,
                              .width = jpeg->image_width,
                              .height = jpeg->image_height,
                              .channels = jpeg->num_components == 1 ? 1 : 3};
-    return TARN_OK;
+    if (!inks) return TARN_OK;
+    return tarn__scratch_need(&j->line, (uint64_t)jpeg->image_width * (INKS + 3),
+                              UINT64_MAX, err);
 }
 
 /* --- Pixels --------------------------------------------------------------------- */
@@ -155,7 +163,8 @@ typedef struct decoding {
 
 static void start(tarn__jpeg *j, const decoding *d)
 {
-    j->jpeg.out_color_space = d->channels == 1   ? JCS_GRAYSCALE
+    j->jpeg.out_color_space = has_inks(&j->jpeg) ? JCS_CMYK
+                              : d->channels == 1 ? JCS_GRAYSCALE
                               : d->channels == 3 ? JCS_EXT_RGB
                                                  : JCS_EXT_RGBA;
     j->jpeg.scale_num = 1;
@@ -163,11 +172,34 @@ static void start(tarn__jpeg *j, const decoding *d)
     jpeg_start_decompress(&j->jpeg);
 }
 
+static unsigned char product(unsigned a, unsigned b)
+{
+    unsigned sum = a * b + 128;
+    return (unsigned char)((sum + (sum >> 8)) >> 8);
+}
+
+/* Reads the next row of an image of four inks, which are stored inverted as Adobe's
+ * programs write them: 255 means without ink. The arithmetic is Pillow's. */
+static void read_inks(tarn__jpeg *j, const tarn__image *out, unsigned char *to)
+{
+    struct jpeg_decompress_struct *jpeg = &j->jpeg;
+    const unsigned char *ink = j->line.data;
+    unsigned char *rgb = j->line.data + (size_t)jpeg->output_width * INKS;
+    JSAMPROW row = j->line.data;
+    jpeg_read_scanlines(jpeg, &row, 1);
+    for (size_t x = 0; x < jpeg->output_width; x++, ink += INKS)
+        for (size_t c = 0; c < 3; c++)
+            rgb[3 * x + c] = (unsigned char)(ink[3] - product(255u - ink[c], ink[3]));
+    tarn__pixels_convert(rgb, 3, to, out->channels, jpeg->output_width);
+}
+
 /* Reads up to row end of the image; the first row is written to the first row of out. */
 static void read_rows(tarn__jpeg *j, const tarn__image *out, uint32_t end)
 {
     struct jpeg_decompress_struct *jpeg = &j->jpeg;
     unsigned char *to = out->data;
+    for (; has_inks(jpeg) && jpeg->output_scanline < end; to += out->stride)
+        read_inks(j, out, to);
     while (jpeg->output_scanline < end) {
         JSAMPROW rows[ROWS];
         uint32_t some = end - jpeg->output_scanline;

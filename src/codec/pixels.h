@@ -96,8 +96,12 @@ struct tarn_image_decoder {
     struct tarn__jpeg *jpeg;
     struct tarn__png *png;
     uint64_t max_pixels, max_size;
-    tarn__scratch pixels; /* decoded pixels, if not written to the caller's memory */
-    tarn__scratch raw;    /* output of a library before the conversion of channels */
+    bool upright;           /* images are turned as their EXIF data says */
+    unsigned orientation;   /* of the last head; 1: nothing to turn */
+    uint32_t width, height; /* of the last image that was run through steps */
+    tarn__scratch pixels;   /* decoded pixels, if not written to the caller's memory */
+    tarn__scratch turned;   /* the same, upright */
+    tarn__scratch raw;      /* output of a library before the conversion of channels */
     tarn__resizer resizer;
 };
 
@@ -112,13 +116,35 @@ TARN_CHECKED tarn_status tarn__image_open(tarn_image_decoder *decoder, const voi
 TARN_CHECKED tarn_status tarn__image_into(tarn_image_decoder *decoder, const void *data,
                                           size_t size, const tarn_image_info *info,
                                           const tarn__image *out, tarn_error *err);
-/* Decodes an area of the image at scale 1/by (1 unless it is a JPEG); out has
+/* Decodes an area of the upright image at scale 1/by (1 unless it is a JPEG); out has
  * channels. */
 TARN_CHECKED tarn_status tarn__image_keep_part(tarn_image_decoder *decoder,
                                                const void *data, size_t size,
                                                const tarn_image_info *info, uint32_t by,
                                                const tarn__area *area, tarn__image *out,
                                                tarn_error *err);
+
+/* --- Orientation (exif.c) ----------------------------------------------------------- */
+
+/* 1 to 8, as in EXIF. 1 if the image has none. */
+unsigned tarn__exif_orientation(const void *data, size_t size);
+
+/* From the size of the stored image to that of the upright one, and back. */
+void tarn__exif_turn_size(unsigned orientation, uint32_t *width, uint32_t *height);
+
+/* A JPEG at scale 1/by may be up to over_x columns and over_y rows larger than the image.
+ * In the upright image these come first if it is read from the right or from below. Moves
+ * a position of the image to that position of the decoded pixels. */
+void tarn__exif_shift(unsigned orientation, uint32_t over_x, uint32_t over_y,
+                      uint32_t *left, uint32_t *top);
+
+/* The area of the stored image that an area of the upright one, of this size, shows. */
+tarn__area tarn__exif_stored_area(unsigned orientation, uint32_t width, uint32_t height,
+                                  const tarn__area *upright);
+
+/* Fills to, whose members are all set. channels is the number of bytes of a pixel. */
+void tarn__exif_turn(unsigned orientation, const tarn__image *from,
+                     const tarn__image *to);
 
 /* --- Steps -------------------------------------------------------------------------- */
 
@@ -139,10 +165,44 @@ TARN_CHECKED tarn_status tarn__image_choose(const tarn__image_plan *plan, uint32
                                             uint32_t height, tarn_image_draw draw,
                                             tarn__image_choice *out, tarn_error *err);
 
+/* Sets the size to which the part is resized, and the window of it that is the result. */
+TARN_CHECKED tarn_status tarn__image_target(const tarn__image_plan *plan,
+                                            const tarn__image_choice *choice,
+                                            tarn__resize_job *job, tarn_error *err);
+
+/* Whether both plans take the same part of an image to the same place, whatever they do
+ * with its samples. */
+bool tarn__image_plans_agree(const tarn__image_plan *a, const tarn__image_plan *b);
+const tarn_image_steps *tarn__image_plan_steps(const tarn__image_plan *plan);
+
 /* tarn_image_run with a plan; out has tarn__image_plan_size bytes. */
 TARN_CHECKED tarn_status tarn__image_run(tarn_image_decoder *decoder,
                                          const tarn__image_plan *plan, const void *data,
                                          size_t size, tarn_image_draw draw, void *out,
                                          tarn_error *err);
+
+/* The same for decoded pixels: a packed array [height, width] or [height, width,
+ * channels] of u1 or u2, of 1, 3 or 4 channels. */
+TARN_CHECKED tarn_status tarn__image_run_pixels(tarn_image_decoder *decoder,
+                                                const tarn__image_plan *plan,
+                                                const tarn_array *pixels,
+                                                tarn_image_draw draw, void *out,
+                                                tarn_error *err);
+
+/* --- Masks (mask.c) ----------------------------------------------------------------- */
+
+/* Labels of size bytes each, row after row. */
+typedef struct tarn__labels {
+    const unsigned char *data;
+    uint32_t width, height;
+    size_t size;
+} tarn__labels;
+
+/* Applies to labels what the plan and the draw do to an image of their size. out has room
+ * for the width x height labels of the plan. */
+TARN_CHECKED tarn_status tarn__mask_run(tarn_image_decoder *decoder,
+                                        const tarn__image_plan *plan,
+                                        const tarn__labels *labels, tarn_image_draw draw,
+                                        void *out, tarn_error *err);
 
 #endif

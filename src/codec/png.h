@@ -47,7 +47,8 @@ bool tarn__png_unfilter_two(unsigned step, const unsigned char *const from[2],
                             const unsigned char *above, size_t bytes,
                             unsigned char *const to[2]);
 
-/* Converts the samples of a row to 8-bit pixels of 1 (grey only), 3 or 4 channels. If
+/* Converts the samples of a row to 8-bit pixels of 1 (grey, or the indices of a palette),
+ * 3 or 4 channels. If
  * channels is tarn__png_samples, keeps the depth of the file, with 16-bit samples in
  * native order. */
 void tarn__png_expand(const tarn__png_form *head, const unsigned char *row,

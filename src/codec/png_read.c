@@ -488,8 +488,10 @@ tarn_status tarn__png_into(tarn__png *png, const tarn__image *out, uint64_t max_
 
 /* The format of the file: up to 16 bits, with transparency only if it is a sample or in
  * the palette. */
-static place place_of(const tarn__png_form *head)
+static place place_of(const tarn__png_form *head, bool indices)
 {
+    if (head->colour == TARN__PNG_PALETTE && indices)
+        return (place){.channels = 1, .bits = 8};
     if (head->colour == TARN__PNG_PALETTE)
         return (place){.channels = head->transparent ? 4 : 3, .bits = 8};
     return (place){.channels = tarn__png_samples(head),
@@ -500,7 +502,7 @@ static tarn_status read_value(tarn__png *png, const tarn_decode_options *options
                               tarn_value *out, tarn_error *err)
 {
     const tarn__png_form *head = &png->head;
-    place to = place_of(head);
+    place to = place_of(head, options->flags & TARN_DECODE_INDICES);
     TARN_TRY(tarn__pixels_make(out, head->width, head->height, to.channels, to.bits,
                                options, err));
     to.data = out->arrays->data;

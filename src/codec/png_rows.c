@@ -286,7 +286,9 @@ static inline unsigned char to_8(unsigned value, unsigned depth)
 static void from_palette(const tarn__png_form *head, const unsigned char *row,
                          uint32_t width, unsigned channels, unsigned char *out)
 {
-    for (size_t x = 0; x < width; x++, out += channels) {
+    for (size_t x = 0; channels == 1 && x < width; x++)
+        out[x] = (unsigned char)sample(row, x, head->depth);
+    for (size_t x = 0; channels > 1 && x < width; x++, out += channels) {
         const unsigned char *entry = head->palette[sample(row, x, head->depth)];
         memcpy(out, entry, 3);
         if (channels == 4) out[3] = entry[3];

@@ -116,6 +116,7 @@ TARN__DECODER(tarn__decode_seg)
     const layout *l = layout_of(extension);
     tarn_decode_options as_it_is = *options;
     as_it_is.channels = 0;
+    as_it_is.flags = 0;
     TARN_TRY(tarn__png_decode(data, size, &as_it_is, out, err));
     const tarn_array *pixels = out->arrays;
     unsigned channels = pixels->ndim == 3 ? (unsigned)pixels->shape[2] : 1;

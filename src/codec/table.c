@@ -124,6 +124,29 @@ tarn__codec_class tarn__codec_class_of(const char *field)
     return r.decode == tarn__decode_image ? TARN__CODEC_IMAGE : TARN__CODEC_OTHER;
 }
 
+bool tarn__codec_is_image(const char *field, tarn__squeeze *out)
+{
+    request r;
+    look_up(field, &r);
+    *out = r.squeeze;
+    return r.decode == tarn__decode_image;
+}
+
+bool tarn__codec_is_labels(const char *field)
+{
+    request r;
+    look_up(field, &r);
+    return r.decode == tarn__decode_seg;
+}
+
+bool tarn__codec_is_array(const char *field)
+{
+    request r;
+    look_up(field, &r);
+    return r.decode == tarn__decode_seg || r.decode == tarn__decode_image ||
+           r.decode == tarn__decode_npy || r.decode == tarn__decode_rle;
+}
+
 /* --- Encoding ------------------------------------------------------------------- */
 
 static tarn_status encode_value(const request *r, const tarn_value *value,

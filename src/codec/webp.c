@@ -92,7 +92,8 @@ tarn_status tarn__webp_head(const void *data, size_t size, tarn_image_info *out,
         return tarn__fail(err, TARN_ERR_FORMAT, "WebP: malformed header");
     if (f.has_animation)
         return tarn__fail(err, TARN_ERR_UNSUPPORTED,
-                          "WebP: animations are not supported");
+                          "WebP: animations need a fallback (in Python: "
+                          "fallback=\"pillow\")");
     *out = (tarn_image_info){.format = TARN_IMAGE_WEBP,
                              .width = (uint32_t)f.width,
                              .height = (uint32_t)f.height,

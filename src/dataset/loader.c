@@ -257,6 +257,7 @@ static tarn_status next_batch(tarn_loader *l, uint64_t deadline, tarn_batch **ou
     if (!w || w->end) return end_epoch(l, w);
     tarn_loader_stats stats = l->stats;
     size_t n_skipped = l->n_skipped;
+    TARN_TRY(tarn__engine_resolve(l->engine, w, err));
     TARN_TRY(check_window(l, w, err));
     tarn__engine_pop(l->engine);
     l->delivered = true;
@@ -264,6 +265,7 @@ static tarn_status next_batch(tarn_loader *l, uint64_t deadline, tarn_batch **ou
     l->skipped_before = n_skipped;
     w->batch.number = l->number++;
     l->stats.bytes += w->bytes;
+    l->stats.fallbacks += w->fallbacks;
     l->stats.batches++;
     l->stats.samples += w->count;
     *out = &w->batch;
@@ -320,6 +322,7 @@ void tarn_loader_back(tarn_loader *l)
     l->stats.samples = l->stats_before.samples;
     l->stats.skipped = l->stats_before.skipped;
     l->stats.bytes = l->stats_before.bytes;
+    l->stats.fallbacks = l->stats_before.fallbacks;
 }
 
 void tarn_loader_info_get(const tarn_loader *l, tarn_loader_info *out, size_t size)

@@ -50,6 +50,7 @@ typedef enum tarn__load_way {
     TARN__LOAD_READ,  /* bytes, read for the whole window in one call */
     TARN__LOAD_VIEW,  /* a view for each sample */
     TARN__LOAD_STEPS, /* an image, decoded to the plan's shape */
+    TARN__LOAD_MASK,  /* labels that follow the images with an equal plan */
     TARN__LOAD_VALUE  /* decoded; type and shape depend on the data */
 } tarn__load_way;
 
@@ -63,9 +64,12 @@ typedef struct tarn__load_column {
     uint32_t field; /* number of the dataset's field; with views, of the template */
     tarn__load_way way;
     tarn_load_as as;
-    char *codec; /* the name that selects the codec: the field's, or a payload's */
+    char *codec;      /* the name that selects the codec: the field's, or a payload's */
+    bool codec_given; /* by the caller; otherwise it may differ between samples */
     tarn__codec_class decoder; /* class of that codec */
-    tarn__image_plan *plan;    /* STEPS */
+    tarn__squeeze squeeze;     /* STEPS */
+    bool image;                /* decoded as an image, and there is a fallback */
+    tarn__image_plan *plan;    /* STEPS, MASK */
 
     /* The expected shape of a sample: from the plan, from a number, or from the last
      * window whose samples all had the same shape. It affects speed only. hints and
@@ -74,6 +78,11 @@ typedef struct tarn__load_column {
     tarn__shape *hints[TARN__MAX_HINTS];
     unsigned n_hints;
 } tarn__load_column;
+
+static inline bool tarn__load_decodes(const tarn__load_column *column)
+{
+    return column->way >= TARN__LOAD_STEPS;
+}
 
 typedef struct tarn__load_setup {
     atomic_uint users;
@@ -96,7 +105,8 @@ typedef struct tarn__load_setup {
  * thread that has just read them. */
 static inline bool tarn__is_early(const tarn__load_column *c, const tarn__shape *hint)
 {
-    return c->way == TARN__LOAD_VALUE && hint && hint->bytes <= TARN__EARLY_BYTES;
+    return c->way == TARN__LOAD_VALUE && hint && hint->bytes <= TARN__EARLY_BYTES &&
+           !c->image;
 }
 
 /* Checks that the options are within their limits. */
@@ -209,6 +219,11 @@ typedef struct tarn__window {
     uint64_t *samples;
     uint64_t *numbers;    /* scratch memory of the same length */
     atomic_uchar *faulty; /* by slot */
+    /* Samples that the fallback must decode, by slot, and their number. The window is
+     * sealed after the caller has decoded them. */
+    unsigned char *deferred;
+    size_t n_deferred;
+    uint64_t fallbacks; /* images that the fallback decoded */
     tarn__buf keys;
     uint64_t *key_offsets;
     tarn_dataset_batch read;
@@ -263,7 +278,10 @@ void tarn__window_fault(tarn__window *window, pthread_mutex_t *lock, size_t slot
 typedef struct tarn__worker {
     struct tarn__engine *engine;
     tarn_image_decoder *image;
-    tarn_bytes plain; /* a decompressed field */
+    tarn_bytes plain;     /* a decompressed field */
+    uint32_t (*sizes)[2]; /* width and height of the sample's images, by column */
+    bool is_caller;       /* may call the fallback */
+    bool deferred;        /* the last piece needs the fallback */
     tarn_text key;
     uint32_t *fields;                 /* with views: fields chosen for a sample */
     atomic_ullong read, decode, idle; /* nanoseconds */
@@ -278,6 +296,11 @@ TARN_CHECKED tarn_status tarn__fetch(tarn__worker *worker, tarn__window *window,
 /* Decodes the samples of a chunk. */
 TARN_CHECKED tarn_status tarn__decode_chunk(tarn__worker *worker, tarn__window *window,
                                             size_t chunk, tarn_error *err);
+
+/* Decodes the samples of a window that need the fallback. Afterwards the window can be
+ * sealed. */
+TARN_CHECKED tarn_status tarn__decode_deferred(tarn__worker *worker, tarn__window *window,
+                                               tarn_error *err);
 
 /* Decodes the given bytes as one field of one sample, into the strip or the slab. */
 TARN_CHECKED tarn_status tarn__decode_piece(tarn__worker *worker, tarn__window *window,
@@ -309,6 +332,7 @@ typedef struct tarn__engine {
     tarn_error error;
 
     tarn__worker *workers;
+    tarn__worker caller; /* if there is a fallback: for deferred samples */
     pthread_t *threads;
     unsigned n_workers; /* at least 1: without threads, the caller's */
     unsigned n_threads; /* running threads */
@@ -326,6 +350,11 @@ void tarn__engine_free(tarn__engine *engine);
 TARN_CHECKED tarn_status tarn__engine_first(tarn__engine *engine, uint64_t deadline,
                                             tarn__window **out, bool *out_late,
                                             tarn_error *err);
+
+/* Decodes the deferred samples of a ready window, in the caller's thread. After a failure
+ * the window stays as it is, and the call can be repeated. */
+TARN_CHECKED tarn_status tarn__engine_resolve(tarn__engine *engine, tarn__window *window,
+                                              tarn_error *err);
 
 /* Removes the first window from the list. The caller owns it from then on. */
 void tarn__engine_pop(tarn__engine *engine);

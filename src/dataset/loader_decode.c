@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/checked.h"
 #include "base/error.h"
 #include "base/number.h"
 #include "dataset/dataset.h"
@@ -137,6 +138,7 @@ static tarn_status decode_named(const place *p, const tarn__load_column *c,
     const tarn__load_setup *s = p->worker->engine->setup;
     tarn_value value;
     tarn_array array;
+    if (c->codec_given) name = c->codec;
     bool known = strcmp(name, c->codec) == 0 || tarn__codec_class_of(name) == c->decoder;
     if (known && c->decoder == TARN__CODEC_NPY) {
         TARN_TRY(tarn__npy_find(data, size, &array, err));
@@ -215,6 +217,189 @@ static tarn_status decode_form(const place *p, const tarn__load_column *c,
     return put_bytes(p, data, size, err);
 }
 
+/* --- Images and masks --------------------------------------------------------------- */
+
+/* A piece of the window, with what the steps need. */
+typedef struct job {
+    place place;
+    const tarn__load_column *column;
+    tarn_image_draw draw;
+    const unsigned char *data;
+    size_t size;
+} job;
+
+static uint32_t *size_of(const job *j)
+{
+    const tarn__worker *k = j->place.worker;
+    return k->sizes[j->column - k->engine->setup->columns];
+}
+
+/* The steps write to the place in the column; pixels is NULL for encoded data. */
+static tarn_status run_steps(const job *j, const tarn_array *pixels, tarn_error *err)
+{
+    const place *p = &j->place;
+    const tarn__strip *t = p->strip;
+    const tarn__image_plan *plan = j->column->plan;
+    tarn_image_decoder *d = p->worker->image;
+    tarn_status status;
+    *p->piece =
+        (tarn__piece){t->data + p->slot * t->hint->bytes, t->hint->bytes, t->hint};
+    if (pixels)
+        status = tarn__image_run_pixels(d, plan, pixels, j->draw, p->piece->data, err);
+    else
+        status = tarn__image_run(d, plan, j->data, j->size, j->draw, p->piece->data, err);
+    size_of(j)[0] = d->width;
+    size_of(j)[1] = d->height;
+    return status;
+}
+
+static tarn_status run_image(const job *j, tarn_error *err)
+{
+    tarn__worker *k = j->place.worker;
+    const tarn_decode_options *o = &k->engine->setup->decode;
+    job plain = *j;
+    if (j->column->squeeze == TARN__PLAIN) return run_steps(j, NULL, err);
+    k->plain.size = 0;
+    TARN_TRY(
+        tarn__expand(j->column->squeeze, j->data, j->size, o->max_size, &k->plain, err));
+    plain.data = k->plain.data;
+    plain.size = k->plain.size;
+    return run_steps(&plain, NULL, err);
+}
+
+/* A mask must have the size of an image that it follows. */
+static tarn_status check_mask_size(const job *j, const tarn__labels *labels,
+                                   tarn_error *err)
+{
+    const tarn__load_setup *s = j->place.worker->engine->setup;
+    const tarn__load_column *other = NULL;
+    const uint32_t *size = NULL;
+    for (size_t i = 0; i < s->n_columns; i++) {
+        const tarn__load_column *c = &s->columns[i];
+        if (c->way != TARN__LOAD_STEPS ||
+            !tarn__image_plans_agree(c->plan, j->column->plan))
+            continue;
+        other = c;
+        size = j->place.worker->sizes[i];
+        if (size[0] == labels->width && size[1] == labels->height) return TARN_OK;
+    }
+    return tarn__fail(err, TARN_ERR_FORMAT,
+                      "mask of %u x %u pixels, but the image (field %s) has %u x %u%s; a "
+                      "mask must have the size of its image",
+                      labels->width, labels->height, other->name, size[0], size[1],
+                      s->decode.flags & TARN_DECODE_UPRIGHT ? " when it is upright" : "");
+}
+
+static tarn_status put_mask(const job *j, const tarn_array *a, tarn_error *err)
+{
+    const tarn_image_steps *steps = tarn__image_plan_steps(j->column->plan);
+    uint64_t channels = a->ndim == 3 ? a->shape[2] : 1, bytes;
+    uint64_t lengths[] = {steps->height, steps->width, channels};
+    if ((a->ndim != 2 && a->ndim != 3) || a->shape[0] > TARN_MAX_IMAGE_SIDE ||
+        a->shape[1] > TARN_MAX_IMAGE_SIDE)
+        return tarn__fail(err, TARN_ERR_FORMAT,
+                          "a mask must be an array [height, width] or [height, width, "
+                          "channels] with sides of at most %u",
+                          TARN_MAX_IMAGE_SIDE);
+    tarn__labels labels = {NULL, (uint32_t)a->shape[1], (uint32_t)a->shape[0],
+                           (size_t)channels * a->dtype.size};
+    TARN_TRY(check_mask_size(j, &labels, err));
+    if (!tarn__mul((uint64_t)steps->height * steps->width, labels.size, &bytes) ||
+        bytes > j->place.worker->engine->setup->decode.max_size)
+        return tarn__fail(
+            err, TARN_ERR_LIMIT, "the mask needs more than %llu bytes (max_size)",
+            (unsigned long long)j->place.worker->engine->setup->decode.max_size);
+    tarn__shape shape = {a->dtype, a->ndim, bytes, lengths};
+    if (shape.dtype.order == '>') shape.dtype.order = '<';
+    void *copy;
+    const void *native;
+    TARN_TRY(put_shape(&j->place, &shape, err));
+    TARN_TRY(tarn__array_native(a, &native, &copy, err));
+    labels.data = native;
+    tarn_status status = tarn__mask_run(j->place.worker->image, j->column->plan, &labels,
+                                        j->draw, j->place.piece->data, err);
+    free(copy);
+    return status;
+}
+
+/* name is the name of the field in the file. */
+static tarn_status run_mask(const job *j, const char *name, tarn_error *err)
+{
+    tarn_decode_options o = j->place.worker->engine->setup->decode;
+    tarn_value value;
+    o.channels = 0;
+    o.flags = TARN_DECODE_INDICES;
+    if (j->column->codec_given) name = j->column->codec;
+    TARN_TRY(tarn_decode(name, j->data, j->size, &o, &value, err));
+    tarn_status status = TARN_OK;
+    if (value.kind == TARN_VALUE_ARRAY)
+        status = put_mask(j, value.arrays, err);
+    else
+        status = tarn__fail(err, TARN_ERR_FORMAT, "a mask must be an array");
+    tarn_value_release(&value);
+    return status;
+}
+
+/* --- Formats that only the fallback knows ------------------------------------------- */
+
+static bool is_foreign(const job *j)
+{
+    tarn_image_info info;
+    const tarn__load_column *c = j->column;
+    if (!c->image || c->squeeze != TARN__PLAIN) return false;
+    if (!tarn__image_format(j->data, j->size)) return true;
+    return tarn__image_head(j->place.worker->image, j->data, j->size, &info, NULL) ==
+           TARN_ERR_UNSUPPORTED;
+}
+
+static tarn_status check_foreign(const job *j, const tarn_value *value, tarn_error *err)
+{
+    const tarn_decode_options *o = &j->place.worker->engine->setup->decode;
+    const tarn_array *a = value->arrays;
+    bool mask = j->column->way == TARN__LOAD_MASK;
+    if (value->kind != TARN_VALUE_ARRAY || !tarn_array_is_packed(a) ||
+        a->dtype.order == '>' || (a->ndim != 2 && a->ndim != 3) || !a->shape[0] ||
+        !a->shape[1])
+        return tarn__fail(err, TARN_ERR_FORMAT,
+                          "the fallback did not return a packed array [height, width] or "
+                          "[height, width, channels]");
+    uint64_t channels = a->ndim == 3 ? a->shape[2] : 1;
+    if (!mask && (a->dtype.kind != 'u' || a->dtype.size > 2 || channels == 2 ||
+                  channels > 4 || channels == 0))
+        return tarn__fail(err, TARN_ERR_FORMAT,
+                          "the fallback must return 1, 3 or 4 channels of uint8 or "
+                          "uint16 (found %llu of %c%u)",
+                          (unsigned long long)channels, a->dtype.kind, a->dtype.size);
+    if (a->shape[0] > TARN_MAX_IMAGE_SIDE || a->shape[1] > TARN_MAX_IMAGE_SIDE ||
+        a->shape[0] * a->shape[1] > o->max_pixels || tarn_array_bytes(a) > o->max_size)
+        return tarn__fail(
+            err, TARN_ERR_LIMIT,
+            "the image has %llu x %llu pixels, more than max_pixels (%llu) "
+            "or max_size (%llu bytes) allow",
+            (unsigned long long)a->shape[1], (unsigned long long)a->shape[0],
+            (unsigned long long)o->max_pixels, (unsigned long long)o->max_size);
+    return TARN_OK;
+}
+
+static tarn_status run_fallback(const job *j, tarn_error *err)
+{
+    const tarn_loader_options *o = &j->place.worker->engine->setup->o;
+    tarn_value value = TARN_VALUE_INIT;
+    TARN_TRY(
+        o->fallback(o->fallback_context, j->column->name, j->data, j->size, &value, err));
+    tarn_status status = check_foreign(j, &value, err);
+    if (status == TARN_OK && j->column->way == TARN__LOAD_MASK)
+        status = put_mask(j, value.arrays, err);
+    else if (status == TARN_OK && j->column->way == TARN__LOAD_STEPS)
+        status = run_steps(j, value.arrays, err);
+    else if (status == TARN_OK)
+        status = put_array(&j->place, value.arrays, err);
+    tarn_value_release(&value);
+    return status;
+}
+
+/* --- Pieces ------------------------------------------------------------------------- */
+
 tarn_status tarn__decode_piece(tarn__worker *k, tarn__window *w, size_t slot,
                                size_t column, uint32_t field, const unsigned char *data,
                                size_t size, tarn__slab *slab, tarn_error *err)
@@ -222,16 +407,24 @@ tarn_status tarn__decode_piece(tarn__worker *k, tarn__window *w, size_t slot,
     const tarn__load_setup *s = k->engine->setup;
     const tarn__load_column *c = &s->columns[column];
     tarn__strip *t = &w->strips[column];
-    place p = {k, t, &t->pieces[slot], slot, slab};
-    tarn_field_form form;
-    if (c->way == TARN__LOAD_VALUE) {
+    job j = {{k, t, &t->pieces[slot], slot, slab}, c, {0, 0, 0}, data, size};
+    tarn_field_form form = {.form = TARN_FORM_NAMED};
+    tarn_status status;
+    if (c->way != TARN__LOAD_STEPS)
         TARN_TRY(tarn_dataset_form(w->epoch->set, w->samples[slot], field, &form, err));
-        return decode_form(&p, c, &form, data, size, err);
+    if (c->way == TARN__LOAD_VALUE) {
+        status = decode_form(&j.place, c, &form, data, size, err);
+    } else {
+        /* Random choices depend on the position, so that a sample that occurs twice is
+         * augmented differently each time. */
+        j.draw = (tarn_image_draw){s->seed, w->epoch->number,
+                                   tarn__order_position(w->order, w->from + slot)};
+        status = c->way == TARN__LOAD_MASK ? run_mask(&j, form.codec, err)
+                                           : run_image(&j, err);
     }
-    *p.piece = (tarn__piece){t->data + slot * t->hint->bytes, t->hint->bytes, t->hint};
-    /* Random choices depend on the position, so that a sample that occurs twice is
-     * augmented differently each time. */
-    tarn_image_draw draw = {s->seed, w->epoch->number,
-                            tarn__order_position(w->order, w->from + slot)};
-    return tarn__image_run(k->image, c->plan, data, size, draw, p.piece->data, err);
+    if (status == TARN_OK || !s->o.fallback || !is_foreign(&j)) return status;
+    k->deferred = !k->is_caller;
+    if (k->deferred) return status;
+    w->fallbacks++;
+    return run_fallback(&j, err);
 }

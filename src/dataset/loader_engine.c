@@ -26,7 +26,8 @@
  *             and owns the window in finish_window, so it reads status and faults there
  *             without the lock.
  *   READY     the caller. While the window is in the list, threads use only its stage
- *             and next, under the lock.
+ *             and next, under the lock. If samples of it need the fallback, the caller
+ *             decodes them and seals the window (tarn__engine_resolve).
  *
  * Atomic variables, and why their memory orders are enough:
  *   stop      is set once, under the lock, before threads are woken. run_thread reads it
@@ -334,6 +335,7 @@ static void finish_window(tarn__worker *k, tarn__window *w)
     tarn_error why;
     /* Threads that stop leave samples undecoded; such a window is never delivered. */
     bool whole = !atomic_load_explicit(&e->stop, memory_order_relaxed);
+    whole = whole && !w->n_deferred;
     if (whole && w->status == TARN_OK) {
         tarn_status status = tarn__window_seal(w, &why);
         if (status != TARN_OK) window_failed(e, w, status, &why);
@@ -476,6 +478,16 @@ tarn_status tarn__engine_first(tarn__engine *e, uint64_t deadline, tarn__window 
     return status;
 }
 
+tarn_status tarn__engine_resolve(tarn__engine *e, tarn__window *w, tarn_error *err)
+{
+    if (!w->n_deferred || w->status != TARN_OK) return TARN_OK;
+    TARN_TRY(tarn__decode_deferred(&e->caller, w, err));
+    tarn_error why;
+    tarn_status status = tarn__window_seal(w, &why);
+    if (status != TARN_OK) window_failed(e, w, status, &why);
+    return TARN_OK;
+}
+
 void tarn__engine_pop(tarn__engine *e)
 {
     pthread_mutex_lock(&e->lock);
@@ -498,7 +510,8 @@ static tarn_status worker_init(tarn__worker *k, tarn__engine *e, tarn_error *err
     while (s->o.views && tarn__views_template(s->o.views, templates))
         templates++;
     k->fields = calloc(templates + 1, sizeof *k->fields);
-    if (!k->fields) return tarn__fail_memory(err);
+    k->sizes = calloc(s->n_columns + 1, sizeof *k->sizes);
+    if (!k->fields || !k->sizes) return tarn__fail_memory(err);
     return tarn_image_decoder_new(&s->decode, &k->image, err);
 }
 
@@ -508,6 +521,7 @@ static void worker_reset(tarn__worker *k)
     tarn_bytes_release(&k->plain);
     tarn_text_reset(&k->key);
     free(k->fields);
+    free(k->sizes);
 }
 
 static size_t depth_for(const tarn__load_setup *s)
@@ -540,6 +554,8 @@ static tarn_status start_threads(tarn__engine *e, tarn_error *err)
         tarn__worker *k = &e->workers[e->n_workers++];
         TARN_TRY(worker_init(k, e, err));
     }
+    if (e->setup->o.fallback) TARN_TRY(worker_init(&e->caller, e, err));
+    e->caller.is_caller = true;
     for (; e->n_threads < threads; e->n_threads++) {
         int failed = pthread_create(&e->threads[e->n_threads], NULL, run_thread,
                                     &e->workers[e->n_threads]);
@@ -584,6 +600,7 @@ void tarn__engine_free(tarn__engine *e)
         pthread_join(e->threads[i], NULL);
     for (unsigned i = 0; i < e->n_workers; i++)
         worker_reset(&e->workers[i]);
+    worker_reset(&e->caller);
     for (tarn__window *w = e->first, *next; w; w = next) {
         next = w->next;
         tarn__window_release(w);

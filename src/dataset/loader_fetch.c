@@ -216,9 +216,7 @@ static tarn_status view_column(tarn__worker *k, tarn__window *w, size_t column,
 /* Whether a column is decoded in chunks. */
 static bool is_late(const tarn__load_setup *s, const tarn__window *w, size_t column)
 {
-    tarn__load_way way = s->columns[column].way;
-    return (way == TARN__LOAD_STEPS || way == TARN__LOAD_VALUE) &&
-           !w->strips[column].early;
+    return tarn__load_decodes(&s->columns[column]) && !w->strips[column].early;
 }
 
 static tarn_status decode_field(tarn__worker *k, tarn__window *w, size_t slot,
@@ -229,16 +227,18 @@ static tarn_status decode_field(tarn__worker *k, tarn__window *w, size_t slot,
     const tarn__strip *t = &w->strips[column];
     tarn_view view = TARN_VIEW_INIT;
     TARN_TRY(field_of(k, w, slot, &s->columns[column], out_field, err));
-    if (t->read)
+    /* The bytes of a deferred sample may have been overwritten by decoded ones. */
+    bool read = t->read && !k->is_caller;
+    if (read)
         view = (tarn_view){t->pieces[slot].data, (size_t)t->pieces[slot].size, NULL};
     else
         TARN_TRY(
             tarn_dataset_get(w->epoch->set, w->samples[slot], *out_field, &view, err));
-    if (!t->read) *bytes += view.size;
+    if (!read) *bytes += view.size;
     tarn_status status = tarn__decode_piece(k, w, slot, column, *out_field, view.data,
                                             view.size, slab, err);
     tarn_view_release(&view);
-    if (status != TARN_OK || t->read) return status;
+    if (status != TARN_OK || read) return status;
     return tarn__settle(w->epoch->set, w->samples[slot], err);
 }
 
@@ -275,17 +275,49 @@ tarn_status tarn__fetch(tarn__worker *k, tarn__window *w, bool *out_late, tarn_e
     return TARN_OK;
 }
 
-static tarn_status decode_sample(tarn__worker *k, tarn__window *w, size_t slot,
-                                 tarn__slab *slab, uint64_t *bytes, tarn_error *err)
+/* Decodes the masks, or all other columns. Returns at the first failure. */
+static tarn_status decode_columns(tarn__worker *k, tarn__window *w, size_t slot,
+                                  tarn__slab *slab, bool masks, uint64_t *bytes,
+                                  tarn_error *err)
 {
     const tarn__load_setup *s = k->engine->setup;
     for (size_t c = 0; c < s->n_columns; c++) {
         uint32_t field = 0;
         tarn_error why;
-        if (!is_late(s, w, c)) continue;
+        if (!is_late(s, w, c) || (s->columns[c].way == TARN__LOAD_MASK) != masks)
+            continue;
+        k->deferred = false;
         tarn_status status = decode_field(k, w, slot, c, slab, &field, bytes, &why);
+        w->deferred[slot] = k->deferred;
+        if (k->deferred) return TARN_OK;
         if (status != TARN_OK) return note_fault(k, w, slot, field, status, &why, err);
     }
+    return TARN_OK;
+}
+
+/* A mask needs the sizes of the images. */
+static tarn_status decode_sample(tarn__worker *k, tarn__window *w, size_t slot,
+                                 tarn__slab *slab, uint64_t *bytes, tarn_error *err)
+{
+    TARN_TRY(decode_columns(k, w, slot, slab, false, bytes, err));
+    if (w->deferred[slot] || w->faulty[slot]) return TARN_OK;
+    return decode_columns(k, w, slot, slab, true, bytes, err);
+}
+
+tarn_status tarn__decode_deferred(tarn__worker *k, tarn__window *w, tarn_error *err)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < w->count; i++) {
+        if (!w->deferred[i]) continue;
+        tarn_status status =
+            decode_sample(k, w, i, &w->slabs[w->n_slabs - 1], &bytes, err);
+        if (status != TARN_OK) {
+            w->deferred[i] = 1;
+            return status;
+        }
+    }
+    w->n_deferred = 0;
+    w->bytes += bytes;
     return TARN_OK;
 }
 
@@ -294,14 +326,19 @@ tarn_status tarn__decode_chunk(tarn__worker *k, tarn__window *w, size_t chunk,
 {
     size_t each = k->engine->setup->chunk, from = chunk * each, end = from + each;
     uint64_t bytes = 0;
+    size_t deferred = 0;
     tarn_status status = TARN_OK;
     if (end > w->count) end = w->count;
     for (size_t i = from; i < end && status == TARN_OK; i++) {
         if (atomic_load_explicit(&k->engine->stop, memory_order_relaxed)) break;
+        uint64_t before = bytes;
         if (!w->faulty[i]) status = decode_sample(k, w, i, &w->slabs[chunk], &bytes, err);
+        deferred += w->deferred[i];
+        if (w->deferred[i]) bytes = before; /* they are read again */
     }
     pthread_mutex_lock(&k->engine->lock);
     w->bytes += bytes;
+    w->n_deferred += deferred;
     pthread_mutex_unlock(&k->engine->lock);
     return status;
 }

@@ -110,18 +110,89 @@ static tarn_status name_codec(const tarn__load_setup *s, tarn__load_column *c,
         tarn_dataset_form(d, 0, c->field, &form, NULL) != TARN_OK)
         form.form = TARN_FORM_NAMED;
     *by_name = form.form == TARN_FORM_NAMED || form.form == TARN_FORM_BYTES;
-    c->codec = strdup(form.form == TARN_FORM_BYTES ? form.codec : c->name);
+    const char *given = s->o.codecs ? s->o.codecs[c - s->columns] : NULL;
+    c->codec_given = given != NULL;
+    if (given && !*by_name)
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "codec %s for field %s, which is not stored as bytes", given,
+                          c->name);
+    const char *first = s->o.views ? NULL : tarn_dataset_field_stored(d, c->field, 0);
+    c->codec = strdup(given                          ? given
+                      : form.form == TARN_FORM_BYTES ? form.codec
+                      : first                        ? first
+                                                     : c->name);
     if (!c->codec) return tarn__fail_memory(err);
-    c->decoder = form.form != TARN_FORM_NAMED ? tarn__codec_class_of(c->codec)
-                 : s->o.views                 ? class_of_template(d, c->name)
-                                              : class_of_field(d, c->field);
+    c->decoder = given || form.form != TARN_FORM_NAMED ? tarn__codec_class_of(c->codec)
+                 : s->o.views                          ? class_of_template(d, c->name)
+                                                       : class_of_field(d, c->field);
     return TARN_OK;
 }
 
-static tarn_status set_way(tarn__load_column *c, const tarn_image_steps *steps,
-                           bool by_name, tarn_error *err)
+/* Name i of those that select the codec of a column, or NULL. A field with alternatives
+ * has several. */
+static const char *codec_name(const tarn__load_setup *s, const tarn__load_column *c,
+                              uint32_t i)
 {
-    bool image = c->decoder == TARN__CODEC_IMAGE && by_name;
+    if (i == 0) return c->codec;
+    if (s->o.views || c->codec_given) return NULL;
+    return tarn_dataset_field_stored(s->dataset, c->field, i);
+}
+
+/* Whether all samples have images, in the same compression. */
+static bool is_image(const tarn__load_setup *s, tarn__load_column *c)
+{
+    const char *name;
+    tarn__squeeze other;
+    c->squeeze = TARN__PLAIN;
+    if (c->decoder == TARN__CODEC_IMAGE) return true; /* also for templates */
+    if (!tarn__codec_is_image(c->codec, &c->squeeze)) return false;
+    for (uint32_t i = 1; (name = codec_name(s, c, i)); i++)
+        if (!tarn__codec_is_image(name, &other) || other != c->squeeze) return false;
+    return true;
+}
+
+/* Whether some samples have label maps. */
+static bool is_labels(const tarn__load_setup *s, const tarn__load_column *c)
+{
+    const char *name;
+    for (uint32_t i = 0; (name = codec_name(s, c, i)); i++)
+        if (tarn__codec_is_labels(name)) return true;
+    return false;
+}
+
+static bool are_arrays(const tarn__load_setup *s, const tarn__load_column *c)
+{
+    const char *name;
+    for (uint32_t i = 0; (name = codec_name(s, c, i)); i++)
+        if (!tarn__codec_is_array(name)) return false;
+    return true;
+}
+
+static tarn_status set_mask(const tarn__load_setup *s, tarn__load_column *c,
+                            const tarn_image_steps *steps, bool by_name, tarn_error *err)
+{
+    if (!steps)
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "field %s is loaded as a mask, but there are no image steps",
+                          c->name);
+    if (!by_name || !are_arrays(s, c))
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "field %s cannot be a mask (expected a label map, npy, rle or "
+                          "an image)",
+                          c->name);
+    c->way = TARN__LOAD_MASK;
+    c->image = c->decoder == TARN__CODEC_IMAGE;
+    return tarn__image_plan_new(steps, &c->plan, err);
+}
+
+static tarn_status set_way(const tarn__load_setup *s, tarn__load_column *c,
+                           const tarn_image_steps *steps, bool by_name, tarn_error *err)
+{
+    bool image = by_name && is_image(s, c);
+    bool labels = by_name && c->as == TARN_LOAD_AUTO && is_labels(s, c);
+    if (c->as == TARN_LOAD_MASK || (labels && steps))
+        return set_mask(s, c, steps, by_name, err);
+    c->image = image && c->squeeze == TARN__PLAIN && c->as == TARN_LOAD_AUTO;
     c->way = TARN__LOAD_VALUE;
     if (c->as == TARN_LOAD_BYTES ||
         (by_name && c->as == TARN_LOAD_AUTO && c->decoder == TARN__CODEC_NONE))
@@ -131,6 +202,7 @@ static tarn_status set_way(tarn__load_column *c, const tarn_image_steps *steps,
         TARN_TRY(hint_integer(c, err));
     if (!steps || c->as != TARN_LOAD_AUTO || !image) return TARN_OK;
     c->way = TARN__LOAD_STEPS;
+    c->image = true;
     TARN_TRY(tarn__image_plan_new(steps, &c->plan, err));
     return hint_plan(c, steps, err);
 }
@@ -153,7 +225,7 @@ static tarn_status find_field(const tarn__load_setup *s, tarn__load_column *c,
 static tarn_status set_column(tarn__load_setup *s, tarn__load_column *c,
                               const tarn_load_field *f, tarn_error *err)
 {
-    if ((unsigned)f->as > TARN_LOAD_INTEGER)
+    if ((unsigned)f->as > TARN_LOAD_MASK)
         return tarn__fail(err, TARN_ERR_USAGE, "unknown way to load a field: %d",
                           (int)f->as);
     if (!(c->name = strdup(f->field))) return tarn__fail_memory(err);
@@ -161,14 +233,45 @@ static tarn_status set_column(tarn__load_setup *s, tarn__load_column *c,
     c->as = f->as;
     bool by_name;
     TARN_TRY(name_codec(s, c, &by_name, err));
-    if (f->image && (c->decoder != TARN__CODEC_IMAGE || f->as != TARN_LOAD_AUTO))
+    bool image = is_image(s, c) || is_labels(s, c);
+    if (f->image && f->as != TARN_LOAD_MASK && (!image || f->as != TARN_LOAD_AUTO))
         return tarn__fail(err, TARN_ERR_USAGE,
                           "image steps for field %s, which is not decoded as an image",
                           c->name);
-    TARN_TRY(set_way(c, f->image ? f->image : s->o.image, by_name, err));
-    bool decoded = c->way == TARN__LOAD_VALUE || c->way == TARN__LOAD_STEPS;
-    s->decodes |= decoded && !tarn__is_early(c, atomic_load(&c->hint));
+    TARN_TRY(set_way(s, c, f->image ? f->image : s->o.image, by_name, err));
+    c->image = c->image && s->o.fallback;
+    s->decodes |= tarn__load_decodes(c) && !tarn__is_early(c, atomic_load(&c->hint));
     return TARN_OK;
+}
+
+/* Whether a field is an image that a mask with this plan can follow; without a plan, any
+ * image. */
+static bool has_image(const tarn__load_setup *s, const tarn__image_plan *plan)
+{
+    for (size_t i = 0; i < s->n_columns; i++)
+        if (s->columns[i].way == TARN__LOAD_STEPS &&
+            (!plan || tarn__image_plans_agree(s->columns[i].plan, plan)))
+            return true;
+    return false;
+}
+
+/* Options that would have no effect are errors. */
+static tarn_status check_images(const tarn__load_setup *s, tarn_error *err)
+{
+    for (size_t i = 0; i < s->n_columns; i++) {
+        const tarn__load_column *c = &s->columns[i];
+        if (c->way == TARN__LOAD_MASK && !has_image(s, c->plan))
+            return tarn__fail(err, TARN_ERR_USAGE,
+                              "field %s is a mask, but no other field is an image%s; "
+                              "load it as bytes, or without image steps",
+                              c->name,
+                              has_image(s, NULL) ? " with steps of the same parts" : "");
+    }
+    if (!s->o.image || has_image(s, NULL)) return TARN_OK;
+    return tarn__fail(err, TARN_ERR_USAGE,
+                      "image steps (resize) have no effect: none of the %zu fields is "
+                      "decoded as an image by its name or its codec",
+                      s->n_columns);
 }
 
 static tarn_status set_columns(tarn__load_setup *s, tarn_error *err)
@@ -214,6 +317,8 @@ tarn_status tarn__setup_check(const tarn_loader_options *o, tarn_error *err)
             o->threads, o->prefetch, TARN_MAX_LOADER_THREADS, TARN_MAX_LOADER_AHEAD);
     if ((unsigned)o->on_error > TARN_ON_ERROR_REPLACE)
         return tarn__fail(err, TARN_ERR_USAGE, "unknown on_error: %d", (int)o->on_error);
+    if (o->codecs && !o->fields)
+        return tarn__fail(err, TARN_ERR_USAGE, "codecs need a list of fields");
     if (!o->alloc != !o->free)
         return tarn__fail(err, TARN_ERR_USAGE, "alloc and free must be set together");
     return TARN_OK;
@@ -241,9 +346,11 @@ tarn_status tarn__setup_new(tarn_dataset *dataset, const tarn_loader_options *o,
     s->decode = (tarn_decode_options)TARN_DECODE_OPTIONS_INIT;
     tarn_status status = tarn__options_take(&s->decode, sizeof s->decode, o->decode, err);
     if (status == TARN_OK) status = set_columns(s, err);
+    if (status == TARN_OK) status = check_images(s, err);
     /* The caller's lists may be freed after this call. */
     s->o.decode = NULL;
     s->o.fields = NULL;
+    s->o.codecs = NULL;
     s->o.image = NULL;
     s->o.state = NULL;
     if (status == TARN_OK)

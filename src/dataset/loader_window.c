@@ -61,6 +61,7 @@ static void free_window(tarn__window *w)
     free(w->samples);
     free(w->numbers);
     free((void *)w->faulty);
+    free(w->deferred);
     free(w->key_offsets);
     free(w->wants);
     free(w->announced);
@@ -101,14 +102,15 @@ static bool alloc_window(const tarn__load_setup *s, tarn__window *w)
     w->samples = calloc(n, sizeof *w->samples);
     w->numbers = calloc(n, sizeof *w->numbers);
     w->faulty = calloc(n, 1);
+    w->deferred = calloc(n, 1);
     w->key_offsets = calloc(n + 1, sizeof *w->key_offsets);
     w->wants = calloc(n * s->n_columns, sizeof *w->wants);
     w->announced = calloc(n * s->n_columns, sizeof *w->announced);
     w->strips = calloc(s->n_columns, sizeof *w->strips);
     w->slabs = calloc(w->n_slabs, sizeof *w->slabs);
     w->batch.columns = calloc(s->n_columns, sizeof *w->batch.columns);
-    if (!w->samples || !w->numbers || !w->faulty || !w->key_offsets || !w->wants ||
-        !w->announced || !w->strips || !w->slabs || !w->batch.columns)
+    if (!w->samples || !w->numbers || !w->faulty || !w->deferred || !w->key_offsets ||
+        !w->wants || !w->announced || !w->strips || !w->slabs || !w->batch.columns)
         return false;
     for (size_t i = 0; i < s->n_columns; i++)
         if (!alloc_strip(s, &s->columns[i], &w->strips[i])) return false;
@@ -156,6 +158,9 @@ static void clean_window(tarn__window *w)
     for (size_t i = 0; i < w->n_slabs; i++)
         tarn__slab_rewind(&w->slabs[i]);
     if (w->faulty) memset((void *)w->faulty, 0, s->batch);
+    if (w->deferred) memset(w->deferred, 0, s->batch);
+    w->n_deferred = 0;
+    w->fallbacks = 0;
     w->faults = NULL;
     tarn__epoch_release(w->epoch);
     tarn__epoch_release(w->following);
@@ -221,7 +226,7 @@ tarn_status tarn__strip_begin(const tarn__load_setup *s, size_t column, tarn__st
 {
     uint64_t size;
     const tarn__load_column *c = &s->columns[column];
-    bool decoded = c->way == TARN__LOAD_VALUE || c->way == TARN__LOAD_STEPS;
+    bool decoded = tarn__load_decodes(c);
     t->first_read = SIZE_MAX;
     t->hint = atomic_load_explicit(&c->hint, memory_order_acquire);
     t->early = tarn__is_early(c, t->hint);

@@ -79,13 +79,22 @@ def packed_steps(steps):
                         *(tuple(s["mean"]) + (0.0,) * 4)[:4], *(tuple(s["std"]) + (1.0,) * 4)[:4]))
 
 
-def run_all(cases, **steps):
+def run_masks(cases, **steps):
+    """Cases of (seed, epoch, sample, labels [h, w])."""
+    s = {**STEPS, **steps}
+    records = [u64(*c[:3], c[3].shape[1], c[3].shape[0], c[3].itemsize) + packed(c[3].tobytes()) for c in cases]
+    reader = run([b"M" + packed_steps(steps) + u64(len(cases))] + records)
+    return [answer(reader, lambda r, c=c: np.frombuffer(take_bytes(r), c[3].dtype).reshape(s["height"], s["width"]))
+            for c in cases]
+
+
+def run_all(cases, upright=False, **steps):
     """Cases of (seed, epoch, sample, bytes)."""
     s = {**STEPS, **steps}
     shape = (s["height"], s["width"], s["channels"])
     if s["layout"] == CHW:
         shape = (shape[2], *shape[:2])
-    reader = run([b"S" + packed_steps(steps) + u64(len(cases))] + [u64(*c[:3]) + packed(c[3]) for c in cases])
+    reader = run([b"U" + u64(upright), b"S" + packed_steps(steps) + u64(len(cases))] + [u64(*c[:3]) + packed(c[3]) for c in cases])
     return [answer(reader, lambda r: np.frombuffer(take_bytes(r), TYPES[s["type"]]).reshape(shape)) for _ in cases]
 
 

@@ -10,11 +10,12 @@ import sys
 
 import numpy as np
 import PIL.Image
+import PIL.ImageOps
 from PIL.Image import Resampling
 
 from checks import check
 from image_tool import (CENTRE, CHW, EXACT, F16, F32, HWC, RANDOM, STRETCH, STEPS, U8, Refused, choose_all, decode_all,
-                        probe_all, resize_all, run_all)
+                        probe_all, resize_all, run_all, run_masks)
 
 rng = np.random.default_rng(11)
 JPEG_TOLERANCE = 0
@@ -79,6 +80,16 @@ def first(problems):
 # --- Decoding --------------------------------------------------------------------------------
 
 
+def four_inks():
+    """CMYK, and YCCK made of it: Adobe's marker says whether the inks are transformed."""
+    for options in ({"quality": 95}, {"subsampling": 2}, {"progressive": True}, {"restart_marker_blocks": 2}):
+        data = saved(PIL.Image.frombytes("CMYK", (61, 43), noise(61, 43, 4).tobytes()), "JPEG", **options)
+        at = data.index(b"Adobe") + 11
+        yield f"CMYK {options}", data
+        yield f"YCCK {options}", data[:at] + b"\2" + data[at + 1:]
+        yield f"without Adobe's marker {options}", data[:at - 15] + data[at + 1:]
+
+
 def files():
     """(name, bytes, format, channels, exact)"""
     for channels in (1, 3):
@@ -86,6 +97,8 @@ def files():
         for options in ({}, {"subsampling": 0}, {"progressive": True}, {"quality": 30}, {"restart_marker_blocks": 2}):
             yield f"jpeg {channels} {options}", saved(pixels, "JPEG", **options), JPEG, channels, False
         yield f"ppm {channels}", saved(pixels, "PPM"), PPM, channels, True
+    for kind, data in four_inks():
+        yield f"jpeg of four inks {kind}", data, JPEG, 3, True
     for channels in (1, 3, 4):
         pixels = picture(noise(33, 27, channels))
         yield f"png {channels}", saved(pixels, "PNG"), PNG, channels, True
@@ -108,7 +121,7 @@ def decoding():
     for wanted in (0, 1, 3, 4):
         for (name, data, kind, channels, exact), got in zip(all_files, decode_all(datas, wanted)):
             mode = MODES[wanted or channels]
-            if kind == JPEG and mode == "L" and channels == 3:
+            if kind == JPEG and mode == "L" and channels == 3 and "inks" not in name:
                 want = PIL.Image.open(io.BytesIO(data))
                 want.draft("L", want.size)
             else:
@@ -325,6 +338,7 @@ def parts_of_jpegs():
     kinds = [{"subsampling": s, "progressive": p} for s in ("4:4:4", "4:2:2", "4:2:0") for p in (False, True)]
     kinds += [{"subsampling": "4:2:0", "restart_marker_blocks": 3}, {"subsampling": "4:2:2", "quality": 20}]
     files = [jpeg(w, h, c, **k) for k in kinds for c in (1, 3) for w, h in ((97, 75), (64, 64), (41, 230), (7, 5))]
+    files += [data for _, data in four_inks()]
     files += [tall_sampling(jpeg(96, 80, subsampling="4:2:2"))]
     wide = {**STEPS, "width": 16, "height": 12, "fit": RANDOM, "flip": 0.5, "scale": (0.05, 0.9), "ratio": (0.3, 3.0)}
     centre = {**STEPS, "width": 20, "height": 20, "fit": CENTRE, "shorter": 40}
@@ -383,6 +397,90 @@ def part_of_whole(case, s):
     return array(image), by
 
 
+# --- Masks ---------------------------------------------------------------------------------------
+
+
+def nearest(mask, draw, s):
+    """The steps with Pillow's NEAREST."""
+    size = (s["width"], s["height"])
+    image = PIL.Image.fromarray(mask.astype("i4"))
+    if s["fit"] == STRETCH:
+        image = image.resize(size, Resampling.NEAREST)
+    elif s["fit"] == CENTRE:
+        w, h = image.size
+        if s["shorter"]:
+            long = int(s["shorter"] * max(w, h) / min(w, h))
+            w, h = (s["shorter"], long) if w <= h else (long, s["shorter"])
+            image = image.resize((w, h), Resampling.NEAREST)
+        left, top = int(round((w - size[0]) / 2.0)), int(round((h - size[1]) / 2.0))
+        image = image.crop((left, top, left + size[0], top + size[1]))
+    elif s["fit"] == RANDOM:
+        left, top, w, h = random_part(draw, *image.size, s["scale"], s["ratio"])
+        image = image.crop((left, top, left + w, top + h)).resize(size, Resampling.NEAREST)
+    if fraction(words(*draw, 0, 1)[0]) < s["flip"]:
+        image = image.transpose(PIL.Image.Transpose.FLIP_LEFT_RIGHT)
+    return np.asarray(image).astype(mask.dtype)
+
+
+def masks():
+    """Every fit, and sizes at which positions fall between two labels."""
+    shapes = [(300, 200), (65, 64), (97, 71), (900, 80), (64, 1000), (640, 480)] + SIZES[7:]
+    for i, (width, height) in enumerate(((64, 60), (7, 9), (224, 224), (1, 1), (333, 101))):
+        for fit, more in ((STRETCH, {}), (CENTRE, {"shorter": 350}), (RANDOM, {}), (RANDOM, {"scale": (0.001, 0.01)})):
+            asked = {**STEPS, "width": width, "height": height, "fit": fit, "flip": 0.5, **more}
+            dtype = ("u1", "u2", "u4")[i % 3]
+            cases = [(3, i, k, rng.integers(0, 200, shape[::-1]).astype(dtype)) for k, shape in enumerate(shapes)]
+            for case, got in zip(cases, run_masks(cases, **asked)):
+                problem = same(got, nearest(case[3], case[:3], asked), f"{case[3].shape} {asked}")
+                if problem:
+                    return problem
+    return None
+
+
+# --- Orientation ---------------------------------------------------------------------------------
+
+
+def oriented(image, orientation, kind, **options):
+    exif = PIL.Image.Exif()
+    exif[0x0112] = orientation
+    return saved(image, kind, exif=exif, **options)
+
+
+def orientations():
+    """The steps on the image that exif_transpose makes; a JPEG decoded at a smaller size is similar."""
+    for kind, reduce, options in (("PNG", 0.0, {}), ("WEBP", 0.0, {"lossless": True}), ("JPEG", 0.0, {}),
+                                  ("JPEG", 1.0, {})):
+        data = [oriented(picture(photo(403, 301)), o, kind, **options) for o in range(1, 9)]
+        cases = [(5, 0, i, d) for i, d in enumerate(data)]
+        for fit, more in ((STRETCH, {}), (CENTRE, {"shorter": 90}), (CENTRE, {}), (RANDOM, {})):
+            asked = {**STEPS, "width": 80, "height": 72, "fit": fit, "flip": 0.5, "reduce": reduce, **more}
+            for case, got in zip(cases, run_all(cases, upright=True, **asked)):
+                upright = PIL.ImageOps.exif_transpose(PIL.Image.open(io.BytesIO(case[3]))).convert("RGB")
+                want = transformed(upright, case[:3], asked)
+                problem = same(got, want, f"{kind} {case[2] + 1} {asked}", REDUCED_MOST if reduce else 0)
+                apart = np.abs(got.astype("f8") - want).mean() if not problem else 0
+                if problem or apart > REDUCED_MEAN:
+                    return problem or f"{kind} {case[2] + 1} {asked}: {apart} apart in the mean"
+    return None
+
+
+def damaged_exif():
+    """EXIF data that cannot be read counts as none, wherever it is cut or changed."""
+    whole = oriented(picture(photo(40, 30)), 6, "JPEG")
+    at = whole.index(b"Exif\0\0") + 6
+    size = int.from_bytes(whole[at - 8:at - 6], "big")
+    cases = [whole]
+    for cut in range(8, size - 8):
+        cases.append(whole[:at - 8] + (cut + 2).to_bytes(2, "big") + whole[at - 6:at - 6 + cut] + whole[at - 8 + size:])
+    for i in range(at, at - 8 + size):
+        cases += [whole[:i] + bytes([v]) + whole[i + 1:] for v in (0, 1, 0x7f, 0xff)]
+    got = run_all([(0, 0, 0, d) for d in cases], upright=True, width=8, height=6)
+    kept = run_all([(0, 0, 0, whole)], width=8, height=6)[0]
+    turned = sum(not isinstance(g, Refused) and not np.array_equal(g, kept) for g in got)
+    refused = [g for g in got if isinstance(g, Refused)]
+    return f"refused: {refused[0]}" if refused else None if 0 < turned < len(got) / 2 else f"{turned} turned"
+
+
 # --- Refused images --------------------------------------------------------------------------
 
 
@@ -390,7 +488,7 @@ def refusals():
     whole = {"jpeg": jpeg(80, 60), "png": saved(picture(noise(40, 30, 3)), "PNG"), "ppm": saved(picture(noise(9, 9, 3)), "PPM"),
              "webp": saved(picture(noise(40, 30, 3)), "WEBP")}
     cases = [(n, d[:cut]) for n, d in whole.items() for cut in {0, 1, 2, 3, 11, 20, 30, len(d) // 2, len(d) - 30}]
-    cases += [("noise", rng.bytes(200)), ("cmyk", saved(PIL.Image.new("CMYK", (9, 9)), "JPEG"))]
+    cases += [("noise", rng.bytes(200))]
     wide = bytearray(whole["png"])
     wide[16:24] = b"\x7f\xff\xff\xff" * 2
     huge = bytearray(whole["jpeg"])
@@ -402,7 +500,7 @@ def refusals():
     datas = [d for _, d in cases]
     for got in (decode_all(datas, 3), run_all([(0, 0, 0, d) for d in datas], width=8, height=8)):
         for (name, data), g in zip(cases, got):
-            want = {"cmyk": ["unsupported"], "animation": ["unsupported"], "huge jpeg": ["limit"]}.get(
+            want = {"animation": ["unsupported"], "huge jpeg": ["limit"]}.get(
                 name, ["format", "truncated"])
             if not isinstance(g, Refused) or g.status not in want:
                 return f"{name}, {len(data)} bytes: {g if isinstance(g, Refused) else 'taken'}"
@@ -439,7 +537,10 @@ def main():
              ("a part of a reduced jpeg", reduced_parts),
              ("a part of a jpeg has the pixels of the whole", parts_of_jpegs),
              ("damage outside of the part is found", damage_outside),
-             ("damage, limits, inks, animations, sizes", refusals)]
+             ("a mask gets the nearest labels of the same part, as in Pillow", masks),
+             ("the steps on an upright image, as exif_transpose makes it", orientations),
+             ("EXIF data that cannot be read counts as none", damaged_exif),
+             ("damage, limits, animations, sizes", refusals)]
     for title, test in tests:
         problem = test()
         check(title, problem is None, problem)

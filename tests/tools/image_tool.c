@@ -9,6 +9,9 @@
  *   C  steps count (seed epoch sample width height)*  ->  count of left top width height
  * flip
  *
+ *   M  steps count (seed epoch sample width height size bytes)*  ->  count answers of
+ * bytes U  upright, of the images that follow; no answer
+ *
  *   bytes  length, data
  *   steps  width height channels fit shorter type layout, then f64: scale[2] ratio[2]
  * flip reduce mean[4] std[4]
@@ -180,6 +183,29 @@ static void choose(void)
     tarn__image_plan_free(plan);
 }
 
+static void run_masks(void)
+{
+    tarn__image_plan *plan = get_plan();
+    const tarn_image_steps *steps = tarn__image_plan_steps(plan);
+    size_t bytes;
+    for (uint64_t i = get_u64(); i; i--) {
+        tarn_image_draw draw = get_draw();
+        tarn__labels labels = {.width = (uint32_t)get_u64()};
+        labels.height = (uint32_t)get_u64();
+        labels.size = get_u64();
+        void *data = get_bytes(&bytes);
+        labels.data = data;
+        size_t room = (size_t)steps->width * steps->height * labels.size;
+        void *out = malloc(room);
+        if (!out) exit(3);
+        if (put_status(tarn__mask_run(decoder, plan, &labels, draw, out, &err)))
+            put_bytes(out, room);
+        free(out);
+        free(data);
+    }
+    tarn__image_plan_free(plan);
+}
+
 int main(void)
 {
     int what;
@@ -194,6 +220,12 @@ int main(void)
             break;
         case 'R':
             resize();
+            break;
+        case 'M':
+            run_masks();
+            break;
+        case 'U':
+            decoder->upright = get_u64();
             break;
         case 'S':
             run_steps();

@@ -610,9 +610,9 @@ static tarn_status load_all(tarn_loader *l, size_t *seen, tarn_error *why)
     return status == TARN_END ? TARN_OK : status;
 }
 
-static tarn_status load(const char *path, unsigned threads, tarn_error *why)
+static tarn_status load_with(const char *path, const tarn_loader_options *o,
+                             tarn_error *why)
 {
-    tarn_loader_options o = loader_options(threads);
     tarn_order_options shuffle = TARN_ORDER_OPTIONS_INIT;
     tarn_dataset *d, *shuffled = NULL;
     tarn_loader *l;
@@ -622,7 +622,7 @@ static tarn_status load(const char *path, unsigned threads, tarn_error *why)
     if (status != TARN_OK) return status;
     status = tarn_dataset_order(d, &shuffle, &shuffled, why);
     tarn_dataset_close(d);
-    if (status == TARN_OK) status = tarn_loader_open(shuffled, &o, &l, why);
+    if (status == TARN_OK) status = tarn_loader_open(shuffled, o, &l, why);
     tarn_dataset_close(shuffled);
     if (status != TARN_OK) return status;
     status = load_all(l, &seen, why);
@@ -631,24 +631,41 @@ static tarn_status load(const char *path, unsigned threads, tarn_error *why)
     return status;
 }
 
+static tarn_status load(const char *path, unsigned threads, bool images, tarn_error *why)
+{
+    tarn_loader_options o = loader_options(threads);
+    if (!images) o.image = NULL;
+    return load_with(path, &o, why);
+}
+
+static tarn_status load_masks(tarn_error *why)
+{
+    tarn_loader_options o = loader_options(0);
+    const tarn_load_field fields[] = {{"png", TARN_LOAD_MASK, NULL},
+                                      {"png", TARN_LOAD_AUTO, NULL}};
+    o.fields = fields;
+    o.n_fields = 2;
+    return load_with(PART("shards"), &o, why);
+}
+
 static tarn_status load_here(tarn_error *why)
 {
-    return load(PART("shards"), 0, why);
+    return load(PART("shards"), 0, true, why);
 }
 
 static tarn_status load_by_threads(tarn_error *why)
 {
-    return load(PART("shards"), 2, why);
+    return load(PART("shards"), 2, true, why);
 }
 
 static tarn_status load_gnz(tarn_error *why)
 {
-    return load(PART("in.gnz"), 0, why);
+    return load(PART("in.gnz"), 0, false, why);
 }
 
 static tarn_status load_iac(tarn_error *why)
 {
-    return load(PART("in.iac"), 2, why);
+    return load(PART("in.iac"), 2, false, why);
 }
 
 /* The same loader continues after the failure, and misses nothing. */
@@ -737,6 +754,7 @@ static const scenario scenarios[] = {
     {"a chain and its states", chain, NULL, NULL},
     {"states of mixes", mix_states, NULL, NULL},
     {"a loader without threads", load_here, NULL, NULL},
+    {"masks are loaded", load_masks, NULL, NULL},
     {"a loader with threads", load_by_threads, NULL, NULL},
     {"a loader of an array file", load_gnz, NULL, NULL},
     {"a loader of an IAC file", load_iac, NULL, NULL},
