@@ -58,7 +58,9 @@ tarn_status tarn_image_decoder_new(const tarn_decode_options *options,
     decoder->max_pixels = o.max_pixels;
     decoder->max_size = o.max_size;
     decoder->upright = o.flags & TARN_DECODE_UPRIGHT;
-    decoder->resizer.loops = tarn__avx2_there() ? TARN__LOOPS_AVX2 : TARN__LOOPS_PLAIN;
+    decoder->resizer.loops = tarn__avx512_there() ? TARN__LOOPS_AVX512
+                             : tarn__avx2_there() ? TARN__LOOPS_AVX2
+                                                  : TARN__LOOPS_PLAIN;
     *out = decoder;
     return TARN_OK;
 }

@@ -38,7 +38,11 @@ typedef struct tarn__axis {
 enum { TARN__WEIGHT_BITS = 22, TARN__LOW_BITS = 11 };
 
 /* Which vector instructions are used; all give the same results. */
-typedef enum tarn__loops { TARN__LOOPS_PLAIN, TARN__LOOPS_AVX2 } tarn__loops;
+typedef enum tarn__loops {
+    TARN__LOOPS_PLAIN,
+    TARN__LOOPS_AVX2,
+    TARN__LOOPS_AVX512
+} tarn__loops;
 
 typedef struct tarn__resizer {
     tarn__scratch weights[2], line, rows, row;
@@ -66,17 +70,20 @@ TARN_CHECKED tarn_status tarn__resize_run(tarn__resizer *resizer,
                                           tarn_error *err);
 void tarn__resizer_release(tarn__resizer *resizer);
 
-/* The AVX2 loops, and whether this machine supports them. across makes TARN__ROWS rows
+/* The vector loops, and whether this machine supports them. across makes TARN__ROWS rows
  * from as many lines; it reads up to TARN__BEHIND bytes after the end of a line, and
- * writes a byte after the last pixel. down stays inside its bytes. */
+ * writes up to 16 bytes after the last pixel. down stays inside its bytes. */
 enum { TARN__ROWS = 8, TARN__BEHIND = 64 };
+typedef void tarn__across_loop(const tarn__axis *axis, const unsigned char *lines,
+                               size_t line_stride, unsigned channels, unsigned char *out,
+                               size_t stride);
+typedef void tarn__down_loop(const unsigned char *rows, size_t stride, uint32_t count,
+                             const int16_t *high, const int16_t *low, size_t bytes,
+                             unsigned char *out);
 bool tarn__avx2_there(void);
-void tarn__across_avx2(const tarn__axis *axis, const unsigned char *lines,
-                       size_t line_stride, unsigned channels, unsigned char *out,
-                       size_t stride);
-void tarn__down_avx2(const unsigned char *rows, size_t stride, uint32_t count,
-                     const int16_t *high, const int16_t *low, size_t bytes,
-                     unsigned char *out);
+bool tarn__avx512_there(void);
+tarn__across_loop tarn__across_avx2, tarn__across_avx512;
+tarn__down_loop tarn__down_avx2, tarn__down_avx512;
 
 /* Converts pixels of three channels to floats in three planes, from the left or the
  * right, and returns how many it converted: a multiple of 8. The quotients are corrected

@@ -1,96 +1,53 @@
-/* The inner loops of resizing and of conversion to floats in AVX2. A weight of 22 bits is
- * split into two numbers of 11 bits, so that the sums use 16-bit products, two per
- * instruction, and still equal those of the plain loops exactly. */
+/* The inner loops of resizing and of conversion to floats in AVX2. */
 #include "codec/pixels.h"
 
 #if defined(__x86_64__)
 
 #include <immintrin.h>
 
-#define AVX2 __attribute__((target("avx2")))
+#define AVX2   __attribute__((target("avx2")))
+#define INLINE AVX2 static inline __attribute__((always_inline))
+#define VECTOR __m256i
+#define V(op)  _mm256_##op
+#define PARTS  2
 
 bool tarn__avx2_there(void)
 {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 }
 
-AVX2 static inline __m256i whole(__m256i high, __m256i low)
+INLINE __m256i load(const unsigned char *p)
 {
-    const __m256i half = _mm256_set1_epi32(1 << (TARN__WEIGHT_BITS - 1));
-    __m256i sum = _mm256_add_epi32(_mm256_slli_epi32(high, TARN__LOW_BITS),
-                                   _mm256_add_epi32(low, half));
-    return _mm256_srai_epi32(sum, TARN__WEIGHT_BITS);
+    return _mm256_loadu_si256((const __m256i *)p);
 }
 
-/* Four weights as factors of four samples: the first two in the lower half. */
-AVX2 static inline __m256i spread(const int16_t *weights)
+INLINE void store(unsigned char *p, __m256i v)
 {
-    const __m256i order = _mm256_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1);
-    __m256i four = _mm256_castsi128_si256(_mm_loadl_epi64((const __m128i *)weights));
-    return _mm256_permutevar8x32_epi32(four, order);
+    _mm256_storeu_si256((__m256i *)p, v);
 }
 
-/* Adds four pixels of a row: each channel of two pixels side by side. */
-AVX2 static inline void add_four(__m256i *high, __m256i *low, const unsigned char *p,
-                                 __m256i pairs, __m256i high_weights, __m256i low_weights)
+INLINE __m256i repeat(__m128i v)
 {
-    __m256i four = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)p));
-    __m256i pixels = _mm256_shuffle_epi8(four, pairs);
-    *high = _mm256_add_epi32(*high, _mm256_madd_epi16(pixels, high_weights));
-    *low = _mm256_add_epi32(*low, _mm256_madd_epi16(pixels, low_weights));
+    return _mm256_broadcastsi128_si256(v);
 }
 
-/* The samples of two rows, whose sums are in two halves each. */
-AVX2 static inline __m256i two_rows(const __m256i high[2], const __m256i low[2])
+INLINE __m128i part(__m256i v, int k)
 {
-    __m256i a = _mm256_add_epi32(_mm256_slli_epi32(high[0], TARN__LOW_BITS), low[0]);
-    __m256i b = _mm256_add_epi32(_mm256_slli_epi32(high[1], TARN__LOW_BITS), low[1]);
-    __m256i sum = _mm256_add_epi32(_mm256_permute2x128_si256(a, b, 0x20),
-                                   _mm256_permute2x128_si256(a, b, 0x31));
-    sum = _mm256_add_epi32(sum, _mm256_set1_epi32(1 << (TARN__WEIGHT_BITS - 1)));
-    return _mm256_srai_epi32(sum, TARN__WEIGHT_BITS);
+    return k == 0 ? _mm256_castsi256_si128(v) : _mm256_extracti128_si256(v, 1);
 }
 
-/* Processes four rows of 3 or 4 channels at a time, because loading weights costs as much
- * as loading pixels. With three channels the fourth byte belongs to the next pixel, which
- * overwrites it. */
-AVX2 static inline __attribute__((always_inline)) void colours(
-    const tarn__axis *axis, const unsigned char *lines, size_t line_stride,
-    unsigned channels, unsigned char *out, size_t stride)
+INLINE __m256i load_rows(const unsigned char *p, size_t stride)
 {
-    const __m256i pairs_of_3 = _mm256_setr_epi8(
-        0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1, /* pixels 0 and 1 */
-        6, -1, 9, -1, 7, -1, 10, -1, 8, -1, 11, -1, -1, -1, -1, -1);
-    const __m256i pairs_of_4 = _mm256_setr_epi8(
-        0, -1, 4, -1, 1, -1, 5, -1, 2, -1, 6, -1, 3, -1, 7, -1, /* pixels 0 and 1 */
-        8, -1, 12, -1, 9, -1, 13, -1, 10, -1, 14, -1, 11, -1, 15, -1);
-    const __m256i pairs = channels == 3 ? pairs_of_3 : pairs_of_4;
-    for (uint32_t i = 0; i < axis->size; i++, out += channels) {
-        const int16_t *high = axis->high + (size_t)i * axis->taps;
-        const int16_t *low = axis->low + (size_t)i * axis->taps;
-        const unsigned char *p =
-            lines + (size_t)(axis->start[i] - axis->first) * channels;
-        __m256i zero = _mm256_setzero_si256();
-        __m256i highs[4] = {zero, zero, zero, zero}, lows[4] = {zero, zero, zero, zero};
-        for (uint32_t t = 0; t < axis->count[i]; t += 4, p += (size_t)4 * channels) {
-            __m256i h = spread(high + t), l = spread(low + t);
-            add_four(&highs[0], &lows[0], p, pairs, h, l);
-            add_four(&highs[1], &lows[1], p + line_stride, pairs, h, l);
-            add_four(&highs[2], &lows[2], p + 2 * line_stride, pairs, h, l);
-            add_four(&highs[3], &lows[3], p + 3 * line_stride, pairs, h, l);
-        }
-        __m256i words =
-            _mm256_packs_epi32(two_rows(highs, lows), two_rows(highs + 2, lows + 2));
-        /* The lower half has rows 0 and 2, the upper half rows 1 and 3. */
-        __m256i bytes = _mm256_packus_epi16(words, words);
-        __m128i even = _mm256_castsi256_si128(bytes);
-        __m128i odd = _mm256_extracti128_si256(bytes, 1);
-        _mm_storeu_si32(out, even);
-        _mm_storeu_si32(out + stride, odd);
-        _mm_storeu_si32(out + 2 * stride, _mm_srli_si128(even, 4));
-        _mm_storeu_si32(out + 3 * stride, _mm_srli_si128(odd, 4));
-    }
+    __m256i v = _mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)p));
+    return _mm256_inserti128_si256(v, _mm_loadu_si128((const __m128i *)(p + stride)), 1);
 }
+
+INLINE __m256i add_products(__m256i sum, __m256i pairs, __m256i weights)
+{
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, weights));
+}
+
+#include "codec/pixels_loops.h"
 
 AVX2 static inline int32_t sum_of(__m128i v)
 {
@@ -124,48 +81,17 @@ AVX2 void tarn__across_avx2(const tarn__axis *axis, const unsigned char *lines,
                             size_t line_stride, unsigned channels, unsigned char *out,
                             size_t stride)
 {
-    if (channels == 1) {
+    if (channels > 1)
+        across_colours(axis, lines, line_stride, channels, out, stride);
+    else
         for (unsigned r = 0; r < TARN__ROWS; r++)
             grey(axis, lines + r * line_stride, out + r * stride);
-        return;
-    }
-    for (unsigned r = 0; r < TARN__ROWS; r += 4) {
-        if (channels == 3)
-            colours(axis, lines + r * line_stride, line_stride, 3, out + r * stride,
-                    stride);
-        else
-            colours(axis, lines + r * line_stride, line_stride, 4, out + r * stride,
-                    stride);
-    }
 }
 
-/* 16 columns of two rows: adds products with the high and low weights to four sums
- * each. */
-AVX2 static inline void add_pair(__m256i highs[2], __m256i lows[2],
-                                 const unsigned char *a, const unsigned char *b,
-                                 __m256i high, __m256i low)
-{
-    __m128i one = _mm_loadu_si128((const __m128i *)a);
-    __m128i two = _mm_loadu_si128((const __m128i *)b);
-    __m256i left = _mm256_cvtepu8_epi16(_mm_unpacklo_epi8(one, two));
-    __m256i right = _mm256_cvtepu8_epi16(_mm_unpackhi_epi8(one, two));
-    highs[0] = _mm256_add_epi32(highs[0], _mm256_madd_epi16(left, high));
-    highs[1] = _mm256_add_epi32(highs[1], _mm256_madd_epi16(right, high));
-    lows[0] = _mm256_add_epi32(lows[0], _mm256_madd_epi16(left, low));
-    lows[1] = _mm256_add_epi32(lows[1], _mm256_madd_epi16(right, low));
-}
-
-AVX2 static inline __m256i pair_of(const int16_t *weights)
-{
-    int32_t two;
-    __builtin_memcpy(&two, weights, sizeof two);
-    return _mm256_set1_epi32(two);
-}
-
-/* The columns after the last group of 16, which may be at the end of the memory. */
-static void last_columns(const unsigned char *rows, size_t stride, uint32_t count,
-                         const int16_t *high, const int16_t *low, size_t bytes,
-                         unsigned char *out)
+/* Fewer columns than a vector has bytes. */
+static void few_columns(const unsigned char *rows, size_t stride, uint32_t count,
+                        const int16_t *high, const int16_t *low, size_t bytes,
+                        unsigned char *out)
 {
     for (size_t x = 0; x < bytes; x++) {
         int32_t highs = 0, lows = 1 << (TARN__WEIGHT_BITS - 1);
@@ -182,24 +108,10 @@ AVX2 void tarn__down_avx2(const unsigned char *rows, size_t stride, uint32_t cou
                           const int16_t *high, const int16_t *low, size_t bytes,
                           unsigned char *out)
 {
-    size_t x = 0;
-    for (; x + 16 <= bytes; x += 16) {
-        __m256i highs[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
-        __m256i lows[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
-        for (uint32_t t = 0; t < count; t += 2) {
-            const unsigned char *a = rows + t * stride + x;
-            /* The weight after the last is 0, so any row can be used. */
-            const unsigned char *b = t + 1 < count ? a + stride : a;
-            add_pair(highs, lows, a, b, pair_of(high + t), pair_of(low + t));
-        }
-        __m256i v =
-            _mm256_packs_epi32(whole(highs[0], lows[0]), whole(highs[1], lows[1]));
-        v = _mm256_permute4x64_epi64(v, 0xd8);
-        v = _mm256_packus_epi16(v, v);
-        v = _mm256_permute4x64_epi64(v, 0xd8);
-        _mm_storeu_si128((__m128i *)(out + x), _mm256_castsi256_si128(v));
-    }
-    last_columns(rows + x, stride, count, high, low, bytes - x, out + x);
+    if (bytes < sizeof(VECTOR))
+        few_columns(rows, stride, count, high, low, bytes, out);
+    else
+        down_columns(rows, stride, count, high, low, bytes, out);
 }
 
 /* --- Floats --------------------------------------------------------------------- */

@@ -193,8 +193,10 @@ static void some_across(const work *w, const unsigned char *lines, size_t line_s
                         unsigned char *out, size_t stride)
 {
     unsigned channels = w->job->from.channels;
-    if (!w->x.same && w->r->loops == TARN__LOOPS_AVX2) {
-        tarn__across_avx2(&w->x, lines, line_stride, channels, out, stride);
+    if (!w->x.same && w->r->loops != TARN__LOOPS_PLAIN) {
+        tarn__across_loop *loop =
+            w->r->loops == TARN__LOOPS_AVX2 ? tarn__across_avx2 : tarn__across_avx512;
+        loop(&w->x, lines, line_stride, channels, out, stride);
         return;
     }
     for (unsigned i = 0; i < TARN__ROWS; i++, lines += line_stride, out += stride)
@@ -213,9 +215,12 @@ static void one_down(const work *w, const unsigned char *rows, size_t stride, ui
         memcpy(out, rows, bytes);
     else if (w->r->loops == TARN__LOOPS_PLAIN)
         down(rows, stride, w->y.count[y], w->y.weights + at, bytes, out);
-    else
+    else if (w->r->loops == TARN__LOOPS_AVX2)
         tarn__down_avx2(rows, stride, w->y.count[y], w->y.high + at, w->y.low + at, bytes,
                         out);
+    else
+        tarn__down_avx512(rows, stride, w->y.count[y], w->y.high + at, w->y.low + at,
+                          bytes, out);
 }
 
 static void give(const work *w, uint32_t y, unsigned char *row)
@@ -283,19 +288,15 @@ static void next_across(const work *w, uint32_t y, unsigned char *out, size_t st
  * on. */
 typedef struct window {
     unsigned char *rows;
-    size_t stride, bytes;
-    size_t whole; /* bytes to add up, including some padding, which is faster */
+    size_t stride;
     uint32_t first, count, room;
 } window;
 
 /* Few rows, which stay in the L1 cache: MORE rows than a result needs, so that they are
  * seldom moved to the front. */
-static tarn_status open_window(const work *w, window *out, tarn_error *err)
+static tarn_status open_window(const work *w, size_t bytes, window *out, tarn_error *err)
 {
-    size_t bytes = (size_t)w->job->width * w->job->from.channels;
-    *out = (window){.bytes = bytes,
-                    .whole = (bytes + 15) & ~(size_t)15,
-                    .room = w->y.most + TARN__ROWS + MORE};
+    *out = (window){.room = w->y.most + TARN__ROWS + MORE};
     TARN_TRY(need_rows(&w->r->rows, out->room, bytes, w->max_size, &out->stride, err));
     out->rows = w->r->rows.data;
     return TARN_OK;
@@ -315,20 +316,19 @@ static void fill_window(const work *w, window *v, uint32_t first, uint32_t end)
         uint32_t y = v->first + v->count;
         unsigned char *out = v->rows + v->count * v->stride;
         next_across(w, y, out, v->stride);
-        for (uint32_t i = 0; i < TARN__ROWS; i++, out += v->stride)
-            memset(out + v->bytes, 0, v->whole - v->bytes);
         v->count += rows - y < TARN__ROWS ? rows - y : TARN__ROWS;
     }
 }
 
 static tarn_status across_first(const work *w, tarn_error *err)
 {
+    size_t bytes = (size_t)w->job->width * w->job->from.channels;
     window v;
-    TARN_TRY(open_window(w, &v, err));
+    TARN_TRY(open_window(w, bytes, &v, err));
     for (uint32_t y = 0; y < w->job->height; y++) {
         uint32_t first = w->y.start[y] - w->y.first;
         fill_window(w, &v, first, first + w->y.count[y]);
-        one_down(w, v.rows + (first - v.first) * v.stride, v.stride, y, v.whole,
+        one_down(w, v.rows + (first - v.first) * v.stride, v.stride, y, bytes,
                  w->r->row.data);
         give(w, y, w->r->row.data);
     }

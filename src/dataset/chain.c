@@ -252,6 +252,14 @@ static size_t next_marked(const unsigned char *marks, uint64_t count, uint64_t *
     return n;
 }
 
+/* Lists all marked positions. */
+static void list_marked(const unsigned char *marks, uint64_t count, uint32_t *out)
+{
+    for (uint64_t from = 0; from < count; from += 64)
+        for (uint64_t word = marks_at(marks, count, from); word; word &= word - 1)
+            *out++ = (uint32_t)from + (unsigned)__builtin_ctzll(word);
+}
+
 tarn_status tarn__chain_push_marked(tarn__chain *c, const unsigned char *marks,
                                     uint64_t count, uint64_t kept, uint64_t rows,
                                     tarn_error *err)
@@ -265,6 +273,10 @@ tarn_status tarn__chain_push_marked(tarn__chain *c, const unsigned char *marks,
         return status;
     }
     s->ascending = tarn__chain_ascends(c);
+    if (s->narrow && c->n == 0) {
+        list_marked(marks, count, s->narrow);
+        done = kept;
+    }
     while (done < kept) {
         size_t n = next_marked(marks, count, &from, at);
         map_steps(c, at, n);

@@ -220,7 +220,7 @@ static tarn_status copy_array(tarn_order *order, tarn_error *err)
     order->o.classes = NULL;
     if (!given) return TARN_OK;
     if (!tarn__mul(n, sizeof(uint64_t), &size) || size > PTRDIFF_MAX / 2 ||
-        !(order->array = malloc(sizeof(shared_array) + size)))
+        !(order->array = tarn__big_alloc(sizeof(shared_array) + size)))
         return tarn__fail_memory(err);
     atomic_init(&order->array->users, 1);
     order->array->count = n;

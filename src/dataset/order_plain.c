@@ -1,6 +1,7 @@
 /* The orders identity and shuffle, which need no array, and helpers for several kinds. */
 #include <stdlib.h>
 
+#include "base/buf.h"
 #include "base/checked.h"
 #include "base/error.h"
 #include "dataset/order.h"
@@ -17,7 +18,7 @@ void *tarn__order_alloc(uint64_t count, size_t item, tarn_error *err)
 {
     uint64_t size;
     void *memory = tarn__mul(count, item, &size) && size < PTRDIFF_MAX
-                       ? malloc(size ? size : 1)
+                       ? tarn__big_alloc((size_t)size)
                        : NULL;
     if (!memory) (void)tarn__fail_memory(err);
     return memory;

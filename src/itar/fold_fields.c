@@ -102,12 +102,14 @@ static tarn_status keep_special(tarn__fold *f, tarn__need *need, uint64_t sample
     return TARN_OK;
 }
 
-/* Packs eight bytes of 0 or 1 into one byte, the first as the lowest bit. */
-static unsigned char pack_bits(const unsigned char *bytes)
+/* Packs eight bytes of 0 or 1 into one byte, the first as the lowest bit, and returns
+ * their sum. */
+static unsigned pack_bits(const unsigned char *bytes, unsigned char *out)
 {
     uint64_t word;
     memcpy(&word, bytes, sizeof word);
-    return (unsigned char)(word * UINT64_C(0x0102040810204080) >> 56);
+    *out = (unsigned char)(word * UINT64_C(0x0102040810204080) >> 56);
+    return (unsigned)(word * UINT64_C(0x0101010101010101) >> 56);
 }
 
 static tarn_status mark_stretch(tarn__fold *f, tarn__need *need,
@@ -125,10 +127,8 @@ static tarn_status mark_stretch(tarn__fold *f, tarn__need *need,
             TARN_TRY(keep_special(f, need, stretch_at(s, i), places, &keep, err));
         v[i] = keep;
     }
-    for (size_t i = 0; i < STRETCH; i++)
-        total += v[i];
     for (size_t i = 0; i < s->count; i += 8)
-        marks[i / 8] = pack_bits(v + i);
+        total += pack_bits(v + i, &marks[i / 8]);
     *kept += total;
     return TARN_OK;
 }
