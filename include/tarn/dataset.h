@@ -204,11 +204,11 @@ typedef struct tarn_field_form {
     const uint64_t *shape; /* borrowed, like codec, until the dataset is closed */
 } tarn_field_form;
 
-/* Gets the form of a field. The sample matters only in a mix; it need not have the
- * field. */
+/* Gets the form of a field, in *out, of size bytes. The sample matters only in a mix; it
+ * need not have the field. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_form(tarn_dataset *dataset,
                                                     uint64_t sample, uint32_t field,
-                                                    tarn_field_form *out,
+                                                    tarn_field_form *out, size_t size,
                                                     tarn_error *err);
 
 #define TARN_NO_FIELD UINT32_MAX
@@ -446,16 +446,16 @@ typedef struct tarn_field_set {
 } tarn_field_set;
 
 typedef struct tarn_field_sets {
-    tarn_field_set *sets; /* most samples first */
+    const tarn_field_set *const *sets; /* most samples first */
     size_t count;
-    void *owned; /* private */
 } tarn_field_sets;
 
-/* Counts the samples for each set of fields. Free *out with tarn_field_sets_reset. */
+/* Counts the samples for each set of fields. *out is NULL after a failure. Free it with
+ * tarn_field_sets_free. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_field_sets(tarn_dataset *dataset,
-                                                          tarn_field_sets *out,
+                                                          tarn_field_sets **out,
                                                           tarn_error *err);
-TARN_API void tarn_field_sets_reset(tarn_field_sets *sets);
+TARN_API void tarn_field_sets_free(tarn_field_sets *sets);
 
 /* Returns the name of a field of the file, or NULL past the last. Borrowed until the
  * dataset is closed. */

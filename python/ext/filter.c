@@ -68,22 +68,22 @@ static PyObject *set_names(PyObject *self, const tarn_field_set *set)
 
 static PyObject *field_sets(PyObject *self, PyObject *unused)
 {
-    tarn_field_sets sets;
+    tarn_field_sets *sets;
     tarn_error err;
     tarn_status status;
     TARNPY_UNLOCKED(status, tarn_dataset_field_sets(set_of(self), &sets, &err));
     if (status != TARN_OK) return tarnpy_raise(state_of(self), &err);
     PyObject *list = PyList_New(0);
-    for (size_t i = 0; list && i < sets.count; i++) {
-        PyObject *names = set_names(self, &sets.sets[i]);
-        PyObject *item =
-            names ? Py_BuildValue("NKK", names, (unsigned long long)sets.sets[i].samples,
-                                  (unsigned long long)sets.sets[i].twice)
-                  : NULL;
+    for (size_t i = 0; list && i < sets->count; i++) {
+        PyObject *names = set_names(self, sets->sets[i]);
+        PyObject *item = names ? Py_BuildValue("NKK", names,
+                                               (unsigned long long)sets->sets[i]->samples,
+                                               (unsigned long long)sets->sets[i]->twice)
+                               : NULL;
         if (!item || PyList_Append(list, item) != 0) Py_CLEAR(list);
         Py_XDECREF(item);
     }
-    tarn_field_sets_reset(&sets);
+    tarn_field_sets_free(sets);
     return list;
 }
 

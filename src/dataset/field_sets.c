@@ -8,19 +8,21 @@
 
 /* The sets found so far; the name of a set is the bytes of its field numbers. */
 typedef struct found {
+    tarn_field_sets out; /* what the caller sees; the first member */
     tarn__names names;
     tarn_field_set *sets;
+    const tarn_field_set **sorted;
     size_t capacity;
 } found;
 
-void tarn_field_sets_reset(tarn_field_sets *sets)
+void tarn_field_sets_free(tarn_field_sets *sets)
 {
-    if (!sets) return;
-    found *f = sets->owned;
-    if (f) tarn__names_reset(&f->names);
+    found *f = (found *)sets;
+    if (!f) return;
+    tarn__names_reset(&f->names);
+    free(f->sets);
+    free(f->sorted);
     free(f);
-    free(sets->sets);
-    *sets = (tarn_field_sets){0};
 }
 
 static tarn_status add_set(void *context, const uint32_t *fields, size_t n_fields,
@@ -54,7 +56,8 @@ static tarn_status add_all(const tarn_dataset *d, found *f, tarn_error *err)
 
 static int by_samples(const void *a, const void *b)
 {
-    const tarn_field_set *x = a, *y = b;
+    const tarn_field_set *x = *(const tarn_field_set *const *)a,
+                         *y = *(const tarn_field_set *const *)b;
     if (x->samples != y->samples) return x->samples < y->samples ? 1 : -1;
     size_t n = x->n_fields < y->n_fields ? x->n_fields : y->n_fields;
     for (size_t i = 0; i < n; i++)
@@ -62,29 +65,39 @@ static int by_samples(const void *a, const void *b)
     return (x->n_fields > y->n_fields) - (x->n_fields < y->n_fields);
 }
 
-tarn_status tarn_dataset_field_sets(tarn_dataset *d, tarn_field_sets *out,
+static tarn_status sort_sets(found *f, tarn_error *err)
+{
+    size_t count = f->names.count;
+    f->sorted = malloc((count + 1) * sizeof *f->sorted);
+    if (!f->sorted) return tarn__fail_memory(err);
+    for (size_t i = 0; i < count; i++) {
+        f->sets[i].fields =
+            (const uint32_t *)(const void *)tarn__names_get(&f->names, i).data;
+        f->sorted[i] = &f->sets[i];
+    }
+    if (count) qsort(f->sorted, count, sizeof *f->sorted, by_samples);
+    f->out = (tarn_field_sets){f->sorted, count};
+    return TARN_OK;
+}
+
+tarn_status tarn_dataset_field_sets(tarn_dataset *d, tarn_field_sets **out,
                                     tarn_error *err)
 {
     TARN__NEED(err, "dataset", d);
     TARN__NEED(err, "out", out);
     const tarn__storage *s = d->source;
-    *out = (tarn_field_sets){0};
-    found *f = out->owned = calloc(1, sizeof *f);
+    *out = NULL;
+    found *f = calloc(1, sizeof *f);
     if (!f) return tarn__fail_memory(err);
     tarn__names_init(&f->names);
     d = tarn_dataset_unordered(d);
     tarn_status status =
         s->kind->sets ? s->kind->sets(s->state, &d->chain, d->count, add_set, f, err)
                       : add_all(d, f, err);
-    out->sets = f->sets;
-    out->count = f->names.count;
-    if (status != TARN_OK) {
-        tarn_field_sets_reset(out);
-        return status;
-    }
-    for (size_t i = 0; i < out->count; i++)
-        out->sets[i].fields =
-            (const uint32_t *)(const void *)tarn__names_get(&f->names, i).data;
-    if (out->count) qsort(out->sets, out->count, sizeof *out->sets, by_samples);
-    return TARN_OK;
+    if (status == TARN_OK) status = sort_sets(f, err);
+    if (status == TARN_OK)
+        *out = &f->out;
+    else
+        tarn_field_sets_free(&f->out);
+    return status;
 }

@@ -226,7 +226,8 @@ tarn_status tarn__decode_piece(tarn__worker *k, tarn__window *w, size_t slot,
     place p = {k, t, &t->pieces[slot], slot, slab};
     tarn_field_form form;
     if (c->way == TARN__LOAD_VALUE) {
-        TARN_TRY(tarn_dataset_form(w->epoch->set, w->samples[slot], field, &form, err));
+        TARN_TRY(tarn_dataset_form(w->epoch->set, w->samples[slot], field, &form,
+                                   sizeof form, err));
         return decode_form(&p, c, &form, data, size, err);
     }
     *p.piece = (tarn__piece){t->data + slot * t->hint->bytes, t->hint->bytes, t->hint};

@@ -151,7 +151,7 @@ static tarn_status fail_folds(const tarn_folds *found, const char *path, tarn_er
     char names[512];
     size_t used = 0;
     for (size_t i = 0; i < found->count; i++) {
-        const char *name = found->folds[i].name;
+        const char *name = found->folds[i]->name;
         if (used + strlen(name) + 3 > sizeof names) break;
         if (used) names[used++] = ',', names[used++] = ' ';
         memcpy(names + used, name, strlen(name));
@@ -160,7 +160,7 @@ static tarn_status fail_folds(const tarn_folds *found, const char *path, tarn_er
     names[used] = '\0';
     return tarn__fail_at(err, TARN_ERR_AMBIGUOUS, path, TARN_NO_OFFSET,
                          "several folds found (%s); select one, for example %s:%s", names,
-                         path, found->folds[0].name);
+                         path, found->folds[0]->name);
 }
 
 /* Distinguishes a file from another one of the same name. */
@@ -184,7 +184,7 @@ static bool is_same(identity a, identity b)
 static tarn_status attach_fold(tarn__fold *f, const tarn_folds *found, const char *path,
                                tarn_error *err)
 {
-    const tarn_listed_fold *one = found->folds;
+    const tarn_listed_fold *one = found->folds[0];
     if (found->count > 1) return fail_folds(found, path, err);
     f->name = strdup(one->name);
     if (!f->name) return tarn__fail_memory(err);
@@ -207,10 +207,10 @@ static void detach(tarn__fold *f)
 
 static tarn_status open_once(tarn__fold *f, const char *path, tarn_error *err)
 {
-    tarn_folds found;
+    tarn_folds *found;
     TARN_TRY(tarn_folds_list(path, &found, err));
-    tarn_status status = attach_fold(f, &found, path, err);
-    tarn_folds_reset(&found);
+    tarn_status status = attach_fold(f, found, path, err);
+    tarn_folds_free(found);
     if (status != TARN_OK) detach(f);
     return status;
 }

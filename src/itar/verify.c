@@ -489,17 +489,17 @@ static tarn_status pass_failure(const tarn_verify_options *options,
 static tarn_status verify_folder(const char *path, const tarn_verify_options *options,
                                  tarn_verify_report *report, tarn_error *err)
 {
-    tarn_folds found;
+    tarn_folds *found;
     TARN_TRY(tarn_folds_list(path, &found, err));
     tarn_status status = TARN_OK;
-    for (size_t i = 0; status == TARN_OK && i < found.count; i++) {
+    for (size_t i = 0; status == TARN_OK && i < found->count; i++) {
         tarn_error why;
-        const tarn_listed_fold *one = &found.folds[i];
+        const tarn_listed_fold *one = found->folds[i];
         status = verify_fold(options, report, one->index_path, one->shards, one->n_shards,
                              &why);
         status = pass_failure(options, report, status, &why, err);
     }
-    tarn_folds_reset(&found);
+    tarn_folds_free(found);
     return status;
 }
 

@@ -348,12 +348,12 @@ tarn_status tarn_pack_adopt(void *output, unsigned part, tarn_dataset *from,
 
 static bool fold_exists(const tarn__pack_output *o, const char *fold)
 {
-    tarn_folds there;
+    tarn_folds *there;
     bool found = false;
     if (tarn_folds_list(o->folder, &there, NULL) != TARN_OK) return false;
-    for (size_t i = 0; i < there.count; i++)
-        found |= strcmp(there.folds[i].name, fold) == 0;
-    tarn_folds_reset(&there);
+    for (size_t i = 0; i < there->count; i++)
+        found |= strcmp(there->folds[i]->name, fold) == 0;
+    tarn_folds_free(there);
     return found;
 }
 

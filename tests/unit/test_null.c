@@ -89,8 +89,8 @@ static void functions_of_dataset_name_the_argument_that_is_null(void **state)
     REFUSES("dataset", tarn_dataset_numbers(NULL, 1, TARN_NUMBERS_SIZE, ANY, &err));
     REFUSES("out", tarn_dataset_numbers(ANY, 1, TARN_NUMBERS_SIZE, NULL, &err));
     REFUSES("out", tarn_dataset_get_all(ANY, 1, NULL, NULL, &err));
-    REFUSES("dataset", tarn_dataset_form(NULL, 1, 1, ANY, &err));
-    REFUSES("out", tarn_dataset_form(ANY, 1, 1, NULL, &err));
+    REFUSES("dataset", tarn_dataset_form(NULL, 1, 1, ANY, 1, &err));
+    REFUSES("out", tarn_dataset_form(ANY, 1, 1, NULL, 1, &err));
     REFUSES("dataset", tarn_dataset_read(NULL, ANY, 1, NULL, 1, ANY, &err));
     REFUSES("samples", tarn_dataset_read(ANY, NULL, 1, NULL, 1, ANY, &err));
     REFUSES("out", tarn_dataset_read(ANY, ANY, 1, NULL, 1, NULL, &err));
@@ -137,7 +137,7 @@ static void functions_of_folds_name_the_argument_that_is_null(void **state)
     (void)state;
     REFUSES("path", tarn_folds_list(NULL, ANY, &err));
     REFUSES("out", tarn_folds_list(ANY, NULL, &err));
-    tarn_folds_reset(NULL);
+    tarn_folds_free(NULL);
 }
 
 static void functions_of_members_name_the_argument_that_is_null(void **state)
@@ -405,7 +405,7 @@ static void functions_that_cannot_fail_accept_null(void **state)
     tarn_value_release(NULL);
     tarn_dataset_close(NULL);
     tarn_dataset_batch_reset(NULL);
-    tarn_field_sets_reset(NULL);
+    tarn_field_sets_free(NULL);
     tarn_views_free(NULL);
     tarn_order_close(NULL);
     tarn_loader_close(NULL);
@@ -423,7 +423,7 @@ static void functions_that_cannot_fail_accept_null(void **state)
     tarn_samples_close(NULL);
     tarn_source_close(NULL);
     tarn_sink_abandon(NULL);
-    tarn_urls_reset(NULL);
+    tarn_urls_free(NULL);
     tarn_tar_close(NULL);
     tarn_textpair_reset(NULL);
     tarn_tar_writer_abandon(NULL);

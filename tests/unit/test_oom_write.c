@@ -182,7 +182,7 @@ static const char folder_like[] =
 
 static tarn_status expand_urls(tarn_error *why)
 {
-    tarn_urls urls;
+    tarn_urls *urls;
     char list[400];
     /* Names that fill a buffer in one place or another. No globs: without memory, glibc's
      * own glob frees a name twice. */
@@ -191,8 +191,8 @@ static tarn_status expand_urls(tarn_error *why)
                  folder_like, len, folder_like);
         tarn_status status = tarn_urls_expand(list, &urls, why);
         if (status != TARN_OK) return status;
-        assert_int_equal(urls.count, 21 + 2 + 1);
-        tarn_urls_reset(&urls);
+        assert_int_equal(urls->count, 21 + 2 + 1);
+        tarn_urls_free(urls);
     }
     return TARN_OK;
 }
