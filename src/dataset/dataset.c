@@ -14,7 +14,10 @@
 #include "base/options.h"
 #include "base/text.h"
 #include "dataset/order.h"
+#include "gnz/reader.h"
+#include "iac/file.h"
 #include "io/file.h"
+#include "itar/fold_read.h"
 
 /* --- Sources ----------------------------------------------------------------------- */
 
@@ -73,6 +76,27 @@ static const tarn__storage_kind *kind_of(const char *path)
     if (has_ending(path, ".iac") || begins_with(path, "IATROC", 7))
         return &tarn__kind_iac;
     return &tarn__kind_fold;
+}
+
+TARN__DEFINE_INIT(tarn_verify_options, TARN_VERIFY_OPTIONS_INIT)
+
+tarn_status tarn_verify(const char *path, const tarn_verify_options *options,
+                        tarn_verify_report *report, size_t size, tarn_error *err)
+{
+    TARN__NEED(err, "path", path);
+    TARN__NEED(err, "report", report);
+    tarn_verify_report found = {0};
+    TARN__FILL_OUT(report, size, found);
+    TARN__OPTIONS(tarn_verify_options, o, TARN_VERIFY_OPTIONS_INIT, options, err);
+    tarn_dataset_kind kind = o.as == TARN_VERIFY_ARRAYS    ? TARN_DATASET_GNZ
+                             : o.as == TARN_VERIFY_RECORDS ? TARN_DATASET_IAC
+                                                           : kind_of(path)->kind;
+    tarn_status status =
+        (kind == TARN_DATASET_GNZ   ? tarn__gnz_verify
+         : kind == TARN_DATASET_IAC ? tarn__iac_verify
+                                    : tarn__fold_verify)(path, &o, &found, err);
+    TARN__FILL_OUT(report, size, found);
+    return status;
 }
 
 static tarn_status open_source(const char *path, const tarn_dataset_options *o,

@@ -10,17 +10,14 @@
 #include "base/crc.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "base/options.h"
 #include "gnz/reader.h"
 #include "gnz/writer.h"
-
-TARN__DEFINE_INIT(tarn_gnz_verify_options, TARN_GNZ_VERIFY_OPTIONS_INIT)
 
 enum { BLOCK = 1 << 20 };
 
 typedef struct check {
-    const tarn_gnz_verify_options *o;
-    tarn_gnz_report *report;
+    const tarn_verify_options *o;
+    tarn_verify_report *report;
     const char *path;
     const tarn_gnz *gnz;
     unsigned char *block;
@@ -30,6 +27,7 @@ typedef struct check {
 static void report_problem(check *c, const tarn_error *what)
 {
     c->report->problems++;
+    c->report->remaining++;
     if (c->o->problem) c->o->problem(c->o->problem_context, what);
 }
 
@@ -209,7 +207,7 @@ static tarn_status check_strays(check *c, tarn_error *err)
 static tarn_status check_all(check *c, tarn_error *err)
 {
     const tarn__gnz_header *h = &c->gnz->header;
-    c->report->arrays = h->count;
+    c->report->members = h->count;
     tarn__gnz_entry **sorted = malloc((h->count + 1) * sizeof *sorted);
     if (!sorted) return tarn__fail_memory(err);
     for (size_t i = 0; i < h->count; i++)
@@ -235,7 +233,14 @@ static tarn_status repair(check *c, tarn_error *err)
     }
     tarn_status status = tarn__gnz_journal_apply(c->path, fd, &applied, err);
     close(fd);
-    c->report->repairs += applied;
+    if (!applied) return status;
+    c->report->repairs++;
+    if (c->o->repaired) {
+        tarn_error done;
+        tarn__error_set(&done, TARN_OK, c->path, TARN_NO_OFFSET,
+                        "completed or undid an interrupted update");
+        c->o->repaired(c->o->repaired_context, &done);
+    }
     return status;
 }
 
@@ -245,8 +250,8 @@ static bool is_about_data(tarn_status status)
            status == TARN_ERR_UNSUPPORTED || status == TARN_ERR_LIMIT;
 }
 
-static tarn_status verify_file(const char *path, const tarn_gnz_verify_options *o,
-                               tarn_gnz_report *report, tarn_error *err)
+tarn_status tarn__gnz_verify(const char *path, const tarn_verify_options *o,
+                             tarn_verify_report *report, tarn_error *err)
 {
     tarn_gnz *gnz;
     tarn_error why;
@@ -278,18 +283,5 @@ static tarn_status verify_file(const char *path, const tarn_gnz_verify_options *
     status = c.block ? check_all(&c, err) : tarn__fail_memory(err);
     free(c.block);
     tarn_gnz_close(gnz);
-    return status;
-}
-
-tarn_status tarn_gnz_verify(const char *path, const tarn_gnz_verify_options *options,
-                            tarn_gnz_report *report, size_t size, tarn_error *err)
-{
-    TARN__NEED(err, "path", path);
-    TARN__NEED(err, "report", report);
-    tarn_gnz_report found = {0};
-    TARN__FILL_OUT(report, size, found);
-    TARN__OPTIONS(tarn_gnz_verify_options, o, TARN_GNZ_VERIFY_OPTIONS_INIT, options, err);
-    tarn_status status = verify_file(path, &o, &found, err);
-    TARN__FILL_OUT(report, size, found);
     return status;
 }

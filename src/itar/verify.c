@@ -8,17 +8,15 @@
 #include <tarn/folds.h>
 #include <tarn/samples.h>
 #include <tarn/tar.h>
-#include <tarn/verify.h>
 
 #include "base/error.h"
 #include "base/options.h"
+#include "itar/fold_read.h"
 #include "itar/folder.h"
 #include "itar/index.h"
 #include "itar/locate.h"
 #include "itar/repair.h"
 #include "tar/keys.h"
-
-TARN__DEFINE_INIT(tarn_verify_options, TARN_VERIFY_OPTIONS_INIT)
 
 /* Differing rows are reported one by one up to this many; an index of other shards would
  * hide everything else. */
@@ -585,7 +583,7 @@ static tarn_status verify_stream(const char *url, const tarn_verify_options *opt
     return pass_failure(options, report, status, &why, err);
 }
 
-static tarn_status verify_any(const char *path, const tarn_verify_options *options,
+tarn_status tarn__fold_verify(const char *path, const tarn_verify_options *options,
                               tarn_verify_report *report, tarn_error *err)
 {
     struct stat st;
@@ -596,17 +594,4 @@ static tarn_status verify_any(const char *path, const tarn_verify_options *optio
     tarn_error why;
     tarn_status status = verify_fold(options, report, NULL, &path, 1, &why);
     return pass_failure(options, report, status, &why, err);
-}
-
-tarn_status tarn_verify(const char *path, const tarn_verify_options *options,
-                        tarn_verify_report *report, size_t size, tarn_error *err)
-{
-    TARN__NEED(err, "path", path);
-    TARN__NEED(err, "report", report);
-    tarn_verify_report found = {0};
-    TARN__FILL_OUT(report, size, found);
-    TARN__OPTIONS(tarn_verify_options, taken, TARN_VERIFY_OPTIONS_INIT, options, err);
-    tarn_status status = verify_any(path, &taken, &found, err);
-    TARN__FILL_OUT(report, size, found);
-    return status;
 }

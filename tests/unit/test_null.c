@@ -175,8 +175,6 @@ static void functions_of_gnz_name_the_argument_that_is_null(void **state)
     REFUSES("buf", tarn_gnz_read(ANY, 1, 1, 1, NULL, 1, &err));
     REFUSES("gnz", tarn_gnz_stats_get(NULL, 1, ANY, 1, &err));
     REFUSES("out", tarn_gnz_stats_get(ANY, 1, NULL, 1, &err));
-    REFUSES("path", tarn_gnz_verify(NULL, NULL, ANY, 1, &err));
-    REFUSES("report", tarn_gnz_verify(ANY, NULL, NULL, 1, &err));
     REFUSES("path", tarn_gnz_writer_open(NULL, NULL, ANY, &err));
     REFUSES("out", tarn_gnz_writer_open(ANY, NULL, NULL, &err));
     REFUSES("writer", tarn_gnz_writer_metadata(NULL, ANY, 1, &err));
@@ -229,8 +227,6 @@ static void functions_of_iac_name_the_argument_that_is_null(void **state)
     REFUSES("column", tarn_iac_find(ANY, NULL, ANY, 1, 1, ANY, &err));
     REFUSES("value", tarn_iac_find(ANY, ANY, NULL, 1, 1, ANY, &err));
     REFUSES("out_row", tarn_iac_find(ANY, ANY, ANY, 1, 1, NULL, &err));
-    REFUSES("path", tarn_iac_verify(NULL, NULL, ANY, 1, &err));
-    REFUSES("report", tarn_iac_verify(ANY, NULL, NULL, 1, &err));
     REFUSES("writer", tarn_iac_writer_add(NULL, ANY, 1, &err));
     REFUSES("data", tarn_iac_writer_add(ANY, NULL, 1, &err));
     REFUSES("writer", tarn_iac_writer_add_file(NULL, ANY, ANY, &err));

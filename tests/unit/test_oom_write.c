@@ -501,11 +501,11 @@ static void check_index(void)
 
 static void check_gnz(void)
 {
-    tarn_gnz_report report;
-    tarn_gnz_verify_options o = TARN_GNZ_VERIFY_OPTIONS_INIT;
+    tarn_verify_report report;
+    tarn_verify_options o = TARN_VERIFY_OPTIONS_INIT;
     if (!is_there(PART("out/w.gnz"))) return;
     o.repair = true;
-    OK(tarn_gnz_verify(PART("out/w.gnz"), &o, &report, sizeof report, &err));
+    OK(tarn_verify(PART("out/w.gnz"), &o, &report, sizeof report, &err));
     assert_int_equal(report.problems, 0);
 }
 

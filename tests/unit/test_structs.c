@@ -90,10 +90,8 @@ static void init_functions_and_macros_agree(void **state)
     INITS(tarn_dataset_options, TARN_DATASET_OPTIONS_INIT);
     INITS(tarn_extract_options, TARN_EXTRACT_OPTIONS_INIT);
     INITS(tarn_gnz_options, TARN_GNZ_OPTIONS_INIT);
-    INITS(tarn_gnz_verify_options, TARN_GNZ_VERIFY_OPTIONS_INIT);
     INITS(tarn_gnz_writer_options, TARN_GNZ_WRITER_OPTIONS_INIT);
     INITS(tarn_iac_options, TARN_IAC_OPTIONS_INIT);
-    INITS(tarn_iac_verify_options, TARN_IAC_VERIFY_OPTIONS_INIT);
     INITS(tarn_iac_write_options, TARN_IAC_WRITE_OPTIONS_INIT);
     INITS(tarn_image_steps, TARN_IMAGE_STEPS_INIT);
     INITS(tarn_index_options, TARN_INDEX_OPTIONS_INIT);
