@@ -214,8 +214,8 @@ static tarn_status decode_expanded(const request *r, const void *data, size_t si
                                    tarn_error *err)
 {
     tarn_bytes plain = TARN_BYTES_INIT;
-    tarn_status status =
-        tarn__expand(r->squeeze, data, size, options->max_size, &plain, err);
+    tarn__most most = {options->max_size, "max_size"};
+    tarn_status status = tarn__expand(r->squeeze, data, size, most, &plain, err);
     if (status == TARN_OK)
         status = decode_plain(r, plain.data, plain.size, options, out, err);
     if (status == TARN_OK) return tarn__value_own(out, plain.data, err);
