@@ -168,7 +168,7 @@ TARN_CHECKED tarn_status tarn__schema_check(const struct ArrowSchema *schema,
                                             tarn__dicts *dicts, tarn_error *err);
 
 /* A column without rows. */
-TARN_CHECKED tarn_status tarn__array_empty(tarn__arena *arena,
+TARN_CHECKED tarn_status tarn__array_empty(tarn__slab *slab,
                                            const struct ArrowSchema *schema,
                                            struct ArrowArray *out, tarn_error *err);
 
