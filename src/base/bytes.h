@@ -26,4 +26,13 @@ TARN__BYTES(32)
 TARN__BYTES(64)
 #undef TARN__BYTES
 
+/* An unsigned integer of width bytes: 1, 2, 4 or 8. */
+static inline uint64_t tarn__get_uint(const void *p, unsigned width)
+{
+    return width == 4   ? tarn__get32(p)
+           : width == 8 ? tarn__get64(p)
+           : width == 2 ? tarn__get16(p)
+                        : *(const unsigned char *)p;
+}
+
 #endif

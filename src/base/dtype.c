@@ -6,6 +6,7 @@
 #include "base/array.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/number.h"
 
 #define CHARACTER 4u /* bytes of one character of U */
 
@@ -29,16 +30,12 @@ static bool size_is_known(char kind, uint32_t size)
     }
 }
 
-/* Decimal digits without a sign or leading zeros, up to INT32_MAX as in NumPy. */
+/* No sign and no leading zeros, up to INT32_MAX as in NumPy. */
 static bool parse_size(const char *text, size_t len, uint32_t *out)
 {
-    uint64_t value = 0;
-    if (len == 0 || len > 10 || (len > 1 && text[0] == '0')) return false;
-    for (size_t i = 0; i < len; i++) {
-        if (text[i] < '0' || text[i] > '9') return false;
-        value = value * 10 + (uint64_t)(text[i] - '0');
-    }
-    if (value > INT32_MAX) return false;
+    uint64_t value;
+    if (len > 1 && text[0] == '0') return false;
+    if (!tarn__digits(text, len, INT32_MAX, &value)) return false;
     *out = (uint32_t)value;
     return true;
 }

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/number.h"
+#include "base/sort.h"
 #include "base/utf8.h"
 
 #define FEW_KEYS 8u /* up to this many keys are compared pairwise */
@@ -221,9 +222,7 @@ static tarn_status read_string(reader *r)
 
 static int compare_text(const tarn__json *a, const tarn__json *b)
 {
-    size_t less = a->size < b->size ? a->size : b->size;
-    int order = memcmp(a->u.text, b->u.text, less);
-    return order ? order : (a->size > b->size) - (a->size < b->size);
+    return tarn__compare_bytes(a->u.text, a->size, b->u.text, b->size);
 }
 
 static int by_key(const void *pa, const void *pb, void *values)
@@ -535,26 +534,14 @@ const tarn__json *tarn__json_find(const tarn__json *object, const char *key)
     return NULL;
 }
 
-/* The value of the digits, if it is at most most. */
-static bool magnitude(const char *text, size_t len, uint64_t most, uint64_t *out)
-{
-    uint64_t value = 0;
-    for (size_t i = 0; i < len; i++) {
-        uint64_t digit = (uint64_t)(text[i] - '0');
-        if (value > (most - digit) / 10) return false;
-        value = value * 10 + digit;
-    }
-    *out = value;
-    return true;
-}
-
 bool tarn__json_int64(const tarn__json *v, int64_t *out)
 {
     uint64_t value;
     if (v->kind != TARN__JSON_INTEGER) return false;
     bool negative = v->u.text[0] == '-';
     uint64_t most = (uint64_t)INT64_MAX + negative;
-    if (!magnitude(v->u.text + negative, v->size - negative, most, &value)) return false;
+    if (!tarn__digits(v->u.text + negative, v->size - negative, most, &value))
+        return false;
     *out = negative ? (int64_t)(0 - value) : (int64_t)value;
     return true;
 }
@@ -562,7 +549,7 @@ bool tarn__json_int64(const tarn__json *v, int64_t *out)
 bool tarn__json_uint64(const tarn__json *v, uint64_t *out)
 {
     if (v->kind != TARN__JSON_INTEGER || v->u.text[0] == '-') return false;
-    return magnitude(v->u.text, v->size, UINT64_MAX, out);
+    return tarn__digits(v->u.text, v->size, UINT64_MAX, out);
 }
 
 bool tarn__json_double(const tarn__json *v, double *out)

@@ -9,8 +9,8 @@
 
 #include <tarn/iac.h>
 
-#include "base/checked.h"
 #include "base/error.h"
+#include "base/number.h"
 #include "base/options.h"
 #include "base/text.h"
 #include "dataset/order.h"
@@ -120,15 +120,9 @@ tarn_status tarn__row_key(uint64_t row, tarn_text *out, tarn_error *err)
 
 bool tarn__find_row(const char *key, uint64_t from, uint64_t count, uint64_t *out)
 {
-    uint64_t value = 0;
-    if (!key[0] || (key[0] == '0' && key[1])) return false;
-    for (const char *p = key; *p; p++) {
-        if (*p < '0' || *p > '9' || !tarn__mul(value, 10, &value) ||
-            !tarn__add(value, (uint64_t)(*p - '0'), &value))
-            return false;
-    }
-    *out = value;
-    return value >= from && value < count;
+    if (key[0] == '0' && key[1]) return false;
+    return tarn__digits(key, strlen(key), UINT64_MAX, out) && *out >= from &&
+           *out < count;
 }
 
 /* --- Fields ------------------------------------------------------------------------ */

@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/runs.h"
+#include "base/sort.h"
 #include "base/text.h"
 #include "dataset/dataset.h"
 #include "dataset/key_index.h"
@@ -121,15 +122,7 @@ static tarn_status find_ascending(tarn_dataset *d, const char *key, uint64_t fro
 
 static bool has_row(const tarn__rows *r, uint64_t row)
 {
-    size_t low = 0, high = r->count;
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (r->items[mid] < row)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low < r->count && r->items[low] == row;
+    return bsearch(&row, r->items, r->count, sizeof row, tarn__by_u64) != NULL;
 }
 
 uint64_t tarn__dataset_numbers(const tarn_dataset *d, uint64_t from,

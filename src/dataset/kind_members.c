@@ -6,6 +6,7 @@
 
 #include "base/buf.h"
 #include "base/error.h"
+#include "base/sort.h"
 #include "base/text.h"
 #include "dataset/dataset.h"
 #include "dataset/key_index.h"
@@ -129,12 +130,6 @@ static bool is_long(const state *s, uint64_t sample)
     return count > LONG && count <= UINT32_MAX;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* Sorts the records of long samples by field. The upper half of an item is the field, the
  * lower half the index of the record in its sample. */
 static tarn_status sort_long(state *s, tarn_error *err)
@@ -147,7 +142,7 @@ static tarn_status sort_long(state *s, tarn_error *err)
         if (!s->by_field) return tarn__fail_memory(err);
         for (uint64_t k = 0; k < count; k++)
             s->by_field[first + k] = (uint64_t)s->fields[first + k] << 32 | k;
-        qsort(s->by_field + first, (size_t)count, sizeof *s->by_field, by_value);
+        qsort(s->by_field + first, (size_t)count, sizeof *s->by_field, tarn__by_u64);
     }
     return TARN_OK;
 }
@@ -302,18 +297,12 @@ static tarn_status keep_members(void *p, tarn__need *need, const tarn__chain *ch
     return TARN_OK;
 }
 
-static int by_number(const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* The distinct fields of a sample, ascending. */
 static size_t fields_of(const state *s, uint64_t sample, uint32_t *out, bool *out_twice)
 {
     size_t count = (size_t)(s->starts[sample + 1] - s->starts[sample]), n = 0;
     memcpy(out, s->fields + s->starts[sample], count * sizeof *out);
-    qsort(out, count, sizeof *out, by_number);
+    qsort(out, count, sizeof *out, tarn__by_u32);
     for (size_t i = 0; i < count; i++)
         if (n == 0 || out[i] != out[n - 1]) out[n++] = out[i];
     *out_twice = n < count;

@@ -12,6 +12,7 @@
 #include "base/array.h"
 #include "base/error.h"
 #include "base/options.h"
+#include "base/sort.h"
 #include "gnz/reader.h"
 #include "gnz/writer.h"
 #include "io/file.h"
@@ -26,12 +27,6 @@ static bool may_map(const tarn_gnz *g, tarn_io io)
     return io == TARN_IO_MAP || (io == TARN_IO_AUTO && tarn__is_local(g->file.fd));
 }
 
-static int by_rows(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* The row count that most arrays have; of two equally common counts, the larger. */
 static tarn_status find_samples(tarn_gnz *g, tarn_error *err)
 {
@@ -41,7 +36,7 @@ static tarn_status find_samples(tarn_gnz *g, tarn_error *err)
     if (!rows) return tarn__fail_memory(err);
     for (size_t i = 0; i < h->count; i++)
         if (h->entries[i].ndim) rows[count++] = h->entries[i].rows;
-    qsort(rows, count, sizeof *rows, by_rows);
+    qsort(rows, count, sizeof *rows, tarn__by_u64);
     for (size_t i = 0, begin = 0; i < count; i++) {
         if (rows[i] != rows[begin]) begin = i;
         if (i - begin + 1 < g->fields) continue;

@@ -227,10 +227,7 @@ static inline uint64_t number_at(const struct ArrowArray *batch,
 {
     const unsigned char *p =
         (const unsigned char *)batch->children[c->column]->buffers[1] + row * c->width;
-    uint64_t number = c->width == 8   ? tarn__get64(p)
-                      : c->width == 4 ? tarn__get32(p)
-                      : c->width == 2 ? tarn__get16(p)
-                                      : p[0];
+    uint64_t number = tarn__get_uint(p, c->width);
     /* A negative offset must be far outside the file, not where its low bytes would
      * point. */
     return (uint64_t)((int64_t)(number << c->above_sign) >> c->above_sign);

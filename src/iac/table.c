@@ -10,6 +10,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/sort.h"
 #include "iac/ipc.h"
 #include "io/file.h"
 #include "io/guard.h"
@@ -149,16 +150,9 @@ tarn_status tarn__array_empty(tarn__slab *slab, const struct ArrowSchema *schema
 
 size_t tarn__table_batch(const tarn__table *t, uint64_t row, uint64_t *out_in_batch)
 {
-    size_t low = 0, high = t->count;
-    while (high - low > 1) {
-        size_t middle = low + (high - low) / 2;
-        if (t->starts[middle] <= row)
-            low = middle;
-        else
-            high = middle;
-    }
-    *out_in_batch = row - t->starts[low];
-    return low;
+    size_t batch = tarn__stretch_of(t->starts, t->count, row);
+    *out_in_batch = row - t->starts[batch];
+    return batch;
 }
 
 int64_t tarn__table_column(const tarn__table *t, const char *name)
