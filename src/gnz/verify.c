@@ -7,6 +7,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
 #include "base/crc.h"
 #include "base/error.h"
 #include "base/json.h"
@@ -71,17 +72,6 @@ static tarn_status check_values(check *c, const tarn__gnz_entry *e, tarn_error *
     return TARN_OK;
 }
 
-static size_t zeros(const unsigned char *data, size_t len)
-{
-    static const unsigned char none[4096];
-    size_t at = 0;
-    while (len - at >= sizeof none && memcmp(data + at, none, sizeof none) == 0)
-        at += sizeof none;
-    while (at < len && data[at] == 0)
-        at++;
-    return at;
-}
-
 /* Reserved rows after the last row may hold anything, because an interrupted append
  * leaves values there. */
 static tarn_status check_gap(check *c, uint64_t from, uint64_t to, const char *array,
@@ -91,7 +81,7 @@ static tarn_status check_gap(check *c, uint64_t from, uint64_t to, const char *a
     for (uint64_t at = from; at < to;) {
         size_t n = to - at < BLOCK ? (size_t)(to - at) : BLOCK;
         TARN_TRY(tarn__read_exact(c->gnz->file.fd, c->path, c->block, n, at, err));
-        size_t good = zeros(c->block, n);
+        size_t good = tarn__zero_span(c->block, n);
         if (good < n) {
             REPORT(c, TARN_ERR_FORMAT, at + good, "nonzero byte after %s%s%s",
                    array ? "array \"" : "the header",

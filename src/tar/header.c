@@ -387,18 +387,6 @@ tarn_status tarn__header_parse(const unsigned char *block, tarn__header *out,
     return parse_name(block, out, err);
 }
 
-size_t tarn__zero_span(const unsigned char *data, size_t len)
-{
-    size_t i = 0;
-    while (i + 32 <= len &&
-           (tarn__get64(data + i) | tarn__get64(data + i + 8) |
-            tarn__get64(data + i + 16) | tarn__get64(data + i + 24)) == 0)
-        i += 32;
-    while (i < len && data[i] == 0)
-        i++;
-    return i;
-}
-
 bool tarn__block_is_zero(const unsigned char *block)
 {
     return block[0] == 0 && tarn__zero_span(block, TARN__BLOCK) == TARN__BLOCK;
