@@ -78,7 +78,7 @@ static tarn_status choose_fields(bench *b, tarn_error *err)
         const tarn_field_set *most = sets->sets[0];
         b->names = calloc(most->n_fields + 1, sizeof *b->names);
         for (size_t i = 0; b->names && i < most->n_fields; i++)
-            b->names[i] = strdup(tarn_dataset_file_field(b->set, most->fields[i]));
+            b->names[i] = strdup(most->fields[i]);
         b->own_names = true;
         tarn_dataset_close(b->set);
         b->set = NULL;

@@ -83,7 +83,7 @@ static void put_field_json(cli_json *j, const char *name, const tally *t)
 /* Maximum number of field sets that are listed. */
 enum { MAX_SETS = 20 };
 
-static void put_sets(const tarn_dataset *dataset, const tarn_field_sets *sets)
+static void put_sets(const tarn_field_sets *sets)
 {
     uint64_t rest = 0;
     printf("  %12s %12s  %s\n", "samples", "with twice", "have fields");
@@ -96,7 +96,7 @@ static void put_sets(const tarn_dataset *dataset, const tarn_field_sets *sets)
         printf("  %12llu %12llu  ", (unsigned long long)s->samples,
                (unsigned long long)s->twice);
         for (size_t k = 0; k < s->n_fields; k++) {
-            const char *name = tarn_dataset_file_field(dataset, s->fields[k]);
+            const char *name = s->fields[k];
             printf("%s%s", k ? ", " : "", name[0] ? name : "(none)");
         }
         putchar('\n');
@@ -106,8 +106,7 @@ static void put_sets(const tarn_dataset *dataset, const tarn_field_sets *sets)
                cli_count(sets->count - MAX_SETS, "other set"));
 }
 
-static void put_sets_json(cli_json *j, const tarn_dataset *dataset,
-                          const tarn_field_sets *sets)
+static void put_sets_json(cli_json *j, const tarn_field_sets *sets)
 {
     cli_json_open(j, "sets", '[');
     for (size_t i = 0; i < sets->count; i++) {
@@ -117,7 +116,7 @@ static void put_sets_json(cli_json *j, const tarn_dataset *dataset,
         cli_json_number(j, "twice", s->twice);
         cli_json_open(j, "fields", '[');
         for (size_t k = 0; k < s->n_fields; k++)
-            cli_json_text(j, NULL, tarn_dataset_file_field(dataset, s->fields[k]));
+            cli_json_text(j, NULL, s->fields[k]);
         cli_json_close(j, ']');
         cli_json_close(j, '}');
     }
@@ -131,9 +130,9 @@ static int show_sets(tarn_dataset *dataset, cli_json *json)
     tarn_field_sets *sets;
     tarn_status status = tarn_dataset_field_sets(dataset, &sets, &err);
     if (status == TARN_OK && json->out)
-        put_sets_json(json, dataset, sets);
+        put_sets_json(json, sets);
     else if (status == TARN_OK && sets->count)
-        put_sets(dataset, sets);
+        put_sets(sets);
     tarn_field_sets_free(sets);
     return status == TARN_OK ? CLI_OK : cli_fail(&err);
 }

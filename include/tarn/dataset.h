@@ -292,14 +292,6 @@ TARN_API TARN_CHECKED tarn_status tarn_dataset_find(tarn_dataset *dataset,
                                                     uint64_t *out, size_t *out_missing,
                                                     tarn_error *err);
 
-/* Derives the key from the name of a member or file. In a fold, the folder (unless the
- * keys of the fold include it) and everything after the first dot are removed. In other
- * storage, a name is a key. */
-TARN_API TARN_CHECKED tarn_status tarn_dataset_key_of_name(const tarn_dataset *dataset,
-                                                           const char *name,
-                                                           tarn_text *out,
-                                                           tarn_error *err);
-
 /* --- Choosing fields ---------------------------------------------------------------- */
 
 /* Creates a dataset of the same samples with these fields only. Samples that lack some of
@@ -389,8 +381,9 @@ TARN_API TARN_CHECKED tarn_status tarn_dataset_resume(tarn_dataset *dataset,
 typedef enum tarn_condition_kind {
     TARN_CONDITION_MASK = 0, /* mask: samples for which it is true */
     TARN_CONDITION_KEYS = 1, /* names: samples with these keys, including all repeats */
-    /* Samples listed in the JSON file at the path name: a list of names, which
-     * tarn_dataset_key_of_name converts to keys. */
+    /* Samples listed in the JSON file at the path name: a list of names of members or
+     * files. In a fold, the folder (unless its keys include it) and everything after the
+     * first dot are removed. In other storage, a name is a key. */
     TARN_CONDITION_JSON = 2,
     TARN_CONDITION_HAVING = 3,  /* names: samples with all these fields (of the file) */
     TARN_CONDITION_LACKING = 4, /* name: samples without this field (of the file) */
@@ -435,11 +428,12 @@ TARN_API TARN_CHECKED tarn_status tarn_dataset_filter(tarn_dataset *dataset,
 
 /* --- Fields of the file ------------------------------------------------------------ */
 
-/* The number of samples that have a given set of fields of the file, selected or not.
- * fields are numbers for tarn_dataset_file_field, in ascending order. A field that a
- * sample has twice is listed once, and twice is the number of such samples. */
+/* The number of samples that have a given set of fields of the file, selected or not. The
+ * names of the fields are in the order of the file, and borrowed until the dataset is
+ * closed. A field that a sample has twice is listed once, and twice is the number of such
+ * samples. */
 typedef struct tarn_field_set {
-    const uint32_t *fields;
+    const char *const *fields;
     size_t n_fields;
     uint64_t samples;
     uint64_t twice;
@@ -456,11 +450,6 @@ TARN_API TARN_CHECKED tarn_status tarn_dataset_field_sets(tarn_dataset *dataset,
                                                           tarn_field_sets **out,
                                                           tarn_error *err);
 TARN_API void tarn_field_sets_free(tarn_field_sets *sets);
-
-/* Returns the name of a field of the file, or NULL past the last. Borrowed until the
- * dataset is closed. */
-TARN_API const char *tarn_dataset_file_field(const tarn_dataset *dataset,
-                                             uint32_t number);
 
 /* --- One number for each sample ------------------------------------------------------
  *

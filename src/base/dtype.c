@@ -120,9 +120,8 @@ tarn_status tarn__array_check(const tarn_array *array, tarn_error *err)
     return tarn_array_init(&checked, NULL, t, array->ndim, array->shape, err);
 }
 
-uint64_t tarn_array_count(const tarn_array *array)
+uint64_t tarn__array_count(const tarn_array *array)
 {
-    if (!array) return 0;
     uint64_t count = 1;
     for (unsigned i = 0; i < array->ndim; i++)
         count *= array->shape[i];
@@ -132,13 +131,13 @@ uint64_t tarn_array_count(const tarn_array *array)
 uint64_t tarn_array_bytes(const tarn_array *array)
 {
     if (!array) return 0;
-    return tarn_array_count(array) * array->dtype.size;
+    return tarn__array_count(array) * array->dtype.size;
 }
 
 bool tarn_array_is_packed(const tarn_array *array)
 {
     if (!array) return false;
-    if (tarn_array_count(array) == 0) return true;
+    if (tarn__array_count(array) == 0) return true;
     uint64_t step = array->dtype.size;
     for (unsigned i = array->ndim; i-- > 0;) {
         if (array->shape[i] != 1 && array->strides[i] != (int64_t)step) return false;
@@ -149,7 +148,7 @@ bool tarn_array_is_packed(const tarn_array *array)
 
 bool tarn__array_is_fortran(const tarn_array *array)
 {
-    if (tarn_array_count(array) == 0) return true;
+    if (tarn__array_count(array) == 0) return true;
     uint64_t step = array->dtype.size;
     for (unsigned i = 0; i < array->ndim; i++) {
         if (array->shape[i] != 1 && array->strides[i] != (int64_t)step) return false;

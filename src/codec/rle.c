@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/bytes.h"
 #include "base/checked.h"
 #include "base/error.h"
@@ -125,7 +126,7 @@ TARN__ENCODER(tarn__encode_rle)
     runs r = {0};
     if (!array || (array->dtype.kind != 'i' && array->dtype.kind != 'u'))
         return tarn__wrong_value(err, extension, "an array of integers", value);
-    uint64_t count = tarn_array_count(array);
+    uint64_t count = tarn__array_count(array);
     if (count == 0)
         return tarn__fail(err, TARN_ERR_UNSUPPORTED,
                           "an empty array cannot be run-length encoded");
@@ -218,7 +219,7 @@ TARN__DECODER(tarn__decode_rle)
     TARN_TRY(
         tarn__value_make_array(out, r.dtype, r.ndim, r.shape, options->max_size, err));
     tarn_status status =
-        expand(&r, out->arrays->data, tarn_array_count(out->arrays), err);
+        expand(&r, out->arrays->data, tarn__array_count(out->arrays), err);
     if (status != TARN_OK) tarn_value_release(out);
     return status;
 }

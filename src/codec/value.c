@@ -44,7 +44,7 @@ tarn_status tarn__array_native(const tarn_array *array, const void **out, void *
     if (!copy) return tarn__fail_memory(err);
     tarn__array_pack(array, false, copy);
     if (array->dtype.order == '>')
-        tarn__swap_bytes(copy, array->dtype, tarn_array_count(array));
+        tarn__swap_bytes(copy, array->dtype, tarn__array_count(array));
     *out = *out_copy = copy;
     return TARN_OK;
 }

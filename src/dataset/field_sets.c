@@ -12,7 +12,8 @@ typedef struct found {
     tarn__names names;
     tarn_field_set *sets;
     const tarn_field_set **sorted;
-    size_t capacity;
+    const char **fields; /* of all sets */
+    size_t capacity, n_fields;
 } found;
 
 void tarn_field_sets_free(tarn_field_sets *sets)
@@ -22,6 +23,7 @@ void tarn_field_sets_free(tarn_field_sets *sets)
     tarn__names_reset(&f->names);
     free(f->sets);
     free(f->sorted);
+    free(f->fields);
     free(f);
 }
 
@@ -36,6 +38,7 @@ static tarn_status add_set(void *context, const uint32_t *fields, size_t n_field
     if (f->names.count > before) {
         TARN_TRY(tarn__grow(&f->sets, sizeof *f->sets, before, &f->capacity, err));
         f->sets[id] = (tarn_field_set){.n_fields = n_fields};
+        f->n_fields += n_fields;
     }
     f->sets[id].samples += samples;
     f->sets[id].twice += twice;
@@ -54,28 +57,40 @@ static tarn_status add_all(const tarn_dataset *d, found *f, tarn_error *err)
     return status;
 }
 
-static int by_samples(const void *a, const void *b)
+static int by_samples(const void *a, const void *b, void *names)
 {
-    const tarn_field_set *x = *(const tarn_field_set *const *)a,
-                         *y = *(const tarn_field_set *const *)b;
-    if (x->samples != y->samples) return x->samples < y->samples ? 1 : -1;
-    size_t n = x->n_fields < y->n_fields ? x->n_fields : y->n_fields;
-    for (size_t i = 0; i < n; i++)
-        if (x->fields[i] != y->fields[i]) return x->fields[i] < y->fields[i] ? -1 : 1;
-    return (x->n_fields > y->n_fields) - (x->n_fields < y->n_fields);
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    const found *f = names;
+    uint64_t p = f->sets[x].samples, q = f->sets[y].samples;
+    if (p != q) return p < q ? 1 : -1;
+    tarn__name m = tarn__names_get(&f->names, x), n = tarn__names_get(&f->names, y);
+    const uint32_t *s = (const void *)m.data, *t = (const void *)n.data;
+    for (size_t i = 0; i < f->sets[x].n_fields && i < f->sets[y].n_fields; i++)
+        if (s[i] != t[i]) return s[i] < t[i] ? -1 : 1;
+    return (m.size > n.size) - (m.size < n.size);
 }
 
-static tarn_status sort_sets(found *f, tarn_error *err)
+static tarn_status sort_sets(const tarn__names *fields, found *f, tarn_error *err)
 {
-    size_t count = f->names.count;
+    size_t count = f->names.count, used = 0;
+    uint32_t *order = malloc((count + 1) * sizeof *order);
     f->sorted = malloc((count + 1) * sizeof *f->sorted);
-    if (!f->sorted) return tarn__fail_memory(err);
-    for (size_t i = 0; i < count; i++) {
-        f->sets[i].fields =
-            (const uint32_t *)(const void *)tarn__names_get(&f->names, i).data;
-        f->sorted[i] = &f->sets[i];
+    f->fields = malloc((f->n_fields + 1) * sizeof *f->fields);
+    if (!order || !f->sorted || !f->fields) {
+        free(order);
+        return tarn__fail_memory(err);
     }
-    if (count) qsort(f->sorted, count, sizeof *f->sorted, by_samples);
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t *ids = (const void *)tarn__names_get(&f->names, i).data;
+        order[i] = i;
+        f->sets[i].fields = f->fields + used;
+        for (size_t k = 0; k < f->sets[i].n_fields; k++)
+            f->fields[used++] = tarn__names_get(fields, ids[k]).data;
+    }
+    if (count) qsort_r(order, count, sizeof *order, by_samples, f);
+    for (size_t i = 0; i < count; i++)
+        f->sorted[i] = &f->sets[order[i]];
+    free(order);
     f->out = (tarn_field_sets){f->sorted, count};
     return TARN_OK;
 }
@@ -94,7 +109,7 @@ tarn_status tarn_dataset_field_sets(tarn_dataset *d, tarn_field_sets **out,
     tarn_status status =
         s->kind->sets ? s->kind->sets(s->state, &d->chain, d->count, add_set, f, err)
                       : add_all(d, f, err);
-    if (status == TARN_OK) status = sort_sets(f, err);
+    if (status == TARN_OK) status = sort_sets(&s->fields, f, err);
     if (status == TARN_OK)
         *out = &f->out;
     else

@@ -232,12 +232,9 @@ tarn_status tarn_dataset_find(tarn_dataset *d, const char *const *keys, size_t c
     return status;
 }
 
-tarn_status tarn_dataset_key_of_name(const tarn_dataset *d, const char *name,
-                                     tarn_text *out, tarn_error *err)
+tarn_status tarn__key_of_name(const tarn_dataset *d, const char *name, tarn_text *out,
+                              tarn_error *err)
 {
-    TARN__NEED(err, "dataset", d);
-    TARN__NEED(err, "name", name);
-    TARN__NEED(err, "out", out);
     if (d->source->kind->key_of_name)
         return d->source->kind->key_of_name(d->source->state, name, out, err);
     return tarn__text_set(out, name, strlen(name), err);

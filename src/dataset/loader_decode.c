@@ -49,7 +49,7 @@ static tarn_status put_array(const place *p, const tarn_array *a, tarn_error *er
         memcpy(p->piece->data, a->data, shape.bytes);
     else
         tarn__array_pack(a, false, p->piece->data);
-    if (big) tarn__swap_bytes(p->piece->data, shape.dtype, tarn_array_count(a));
+    if (big) tarn__swap_bytes(p->piece->data, shape.dtype, tarn__array_count(a));
     return TARN_OK;
 }
 
@@ -177,7 +177,7 @@ static tarn_status decode_real(const place *p, const unsigned char *data, size_t
 static tarn_status put_integer(const place *p, const tarn_array *a, tarn_error *err)
 {
     int64_t value;
-    if (tarn_array_count(a) == 1 && tarn__element_integer(a->dtype, a->data, &value))
+    if (tarn__array_count(a) == 1 && tarn__element_integer(a->dtype, a->data, &value))
         return put_number(p, 'i', &value, err);
     return tarn__fail(err, TARN_ERR_FORMAT,
                       "the array cannot be loaded as an integer (expected one integer "

@@ -191,7 +191,7 @@ static void load(tarn_dataset *dataset)
     o.is.free = give_back;
     check(tarn_loader_open(dataset, &o.is, &loader, &err), &err);
     while (tarn_loader_next(loader, TARN_NO_TIMEOUT, &batch, &err) == TARN_OK) {
-        const tarn_column *column = tarn_batch_column(batch, 0);
+        const tarn_column *column = &batch->columns[0];
         for (size_t i = 0; i < batch->count; i++)
             printf("%s: %.*s\n", batch->keys + batch->key_offsets[i],
                    (int)(column->offsets[i + 1] - column->offsets[i]),

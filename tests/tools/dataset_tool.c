@@ -188,7 +188,7 @@ static tarn_status do_lookup(void)
     tarn_status status = TARN_OK;
     for (int i = 2; i < n_words && status == TARN_OK; i++) {
         tarn_text text = {0};
-        status = tarn_dataset_key_of_name(set(1), word(i), &text, &err);
+        status = tarn__key_of_name(set(1), word(i), &text, &err);
         keys[n++] = text.data;
     }
     if (status == TARN_OK)
@@ -211,8 +211,7 @@ static tarn_status do_sets(void)
         printf("\t%llu:%llu:", (unsigned long long)s->sets[i]->samples,
                (unsigned long long)s->sets[i]->twice);
         for (size_t k = 0; k < s->sets[i]->n_fields; k++)
-            printf("%s%s", k ? "," : "",
-                   tarn_dataset_file_field(set(1), s->sets[i]->fields[k]));
+            printf("%s%s", k ? "," : "", s->sets[i]->fields[k]);
     }
     tarn_field_sets_free(s);
     return TARN_OK;

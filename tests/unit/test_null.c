@@ -98,9 +98,6 @@ static void functions_of_dataset_name_the_argument_that_is_null(void **state)
     REFUSES("samples", tarn_dataset_prefetch(ANY, NULL, 1, NULL, 1, &err));
     REFUSES("dataset", tarn_dataset_key(NULL, 1, ANY, &err));
     REFUSES("out", tarn_dataset_key(ANY, 1, NULL, &err));
-    REFUSES("dataset", tarn_dataset_key_of_name(NULL, ANY, ANY, &err));
-    REFUSES("name", tarn_dataset_key_of_name(ANY, NULL, ANY, &err));
-    REFUSES("out", tarn_dataset_key_of_name(ANY, ANY, NULL, &err));
     REFUSES("dataset", tarn_dataset_slice(NULL, 1, 1, 1, ANY, &err));
     REFUSES("out", tarn_dataset_slice(ANY, 1, 1, 1, NULL, &err));
     REFUSES("dataset", tarn_dataset_select(NULL, ANY, 1, ANY, &err));
@@ -430,15 +427,12 @@ static void functions_that_cannot_fail_accept_null(void **state)
 static void getters_of_null_are_empty(void **state)
 {
     (void)state;
-    assert_int_equal(tarn_array_count(NULL), 0);
     assert_int_equal(tarn_array_bytes(NULL), 0);
     assert_false(tarn_array_is_packed(NULL));
     assert_int_equal(tarn_dataset_count(NULL), 0);
     assert_null(tarn_dataset_field(NULL, 0));
-    assert_null(tarn_dataset_file_field(NULL, 0));
     assert_null(tarn_dataset_unordered(NULL));
     assert_null(tarn_loader_skipped(NULL, 0));
-    assert_null(tarn_batch_column(NULL, 0));
     tarn_gnz_info info;
     tarn_gnz_info_get(NULL, &info, sizeof info);
     assert_int_equal(info.arrays, 0);
