@@ -68,13 +68,12 @@ tarn_status tarn_dtype_parse(const char *text, size_t len, tarn_dtype *out,
 {
     TARN__NEED(err, "text", text);
     TARN__NEED(err, "out", out);
-    char shown[64];
     if (parse_dtype(text, len, out)) return TARN_OK;
     return tarn__fail(
         err, TARN_ERR_UNSUPPORTED,
         "unsupported element type \"%s\"; supported are |b1, integers i and u of 1 to 8 "
         "bytes, <f2, <f4, <f8, <c8, <c16, |S and <U",
-        tarn_printable(shown, sizeof shown, text, len));
+        TARN__SHOW(text, len));
 }
 
 char *tarn_dtype_text(tarn_dtype dtype, char *out)

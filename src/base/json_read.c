@@ -43,12 +43,11 @@ static char peek(const reader *r)
 
 static tarn_status unexpected(reader *r, const char *wanted)
 {
-    char shown[32];
     if (r->at >= r->len)
         return fail(r, r->at, "expected %s, found the end of the text", wanted);
     size_t n = tarn__utf8_valid_length(r->doc->text + r->at, r->len - r->at);
-    tarn_printable(shown, sizeof shown, r->doc->text + r->at, n ? n : 1);
-    return fail(r, r->at, "expected %s, found '%s'", wanted, shown);
+    return fail(r, r->at, "expected %s, found '%s'", wanted,
+                TARN__SHOW(r->doc->text + r->at, n ? n : 1));
 }
 
 static void skip_blanks(reader *r)
@@ -286,7 +285,6 @@ static tarn_status settle_equal(reader *r, uint32_t count, uint32_t *out_twice)
 
 static tarn_status check_keys(reader *r, const tarn__json *object)
 {
-    char shown[128];
     uint32_t count = object->size, twice = 0;
     if (count < 2) return TARN_OK;
     TARN_TRY(list_members(r, object));
@@ -295,9 +293,8 @@ static tarn_status check_keys(reader *r, const tarn__json *object)
     TARN_TRY(settle_equal(r, count, &twice));
     if (!twice || r->options->last_wins) return TARN_OK;
     const tarn__json *key = r->doc->values + twice;
-    tarn_printable(shown, sizeof shown, key->u.text, key->size);
     return fail(r, (uint64_t)(key->u.text - r->doc->text - 1),
-                "duplicate key \"%s\" in one object", shown);
+                "duplicate key \"%s\" in one object", TARN__SHOW(key->u.text, key->size));
 }
 
 /* A list or object that is being copied: its next element, and the position of its

@@ -130,13 +130,11 @@ static tarn_status encode_value(const request *r, const tarn_value *value,
                                 const tarn_encode_options *options, tarn_bytes *out,
                                 tarn_error *err)
 {
-    char shown[128];
-    tarn_printable(shown, sizeof shown, r->extension, strlen(r->extension));
     if (!r->encode)
         return tarn__fail(
             err, TARN_ERR_UNSUPPORTED,
             "no codec encodes a value for the extension \"%s\"; pass bytes or text",
-            shown);
+            TARN__SHOW(r->extension, strlen(r->extension)));
     return r->encode(r->extension, value, options, out, err);
 }
 

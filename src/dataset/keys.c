@@ -96,10 +96,9 @@ tarn_status tarn__dataset_rows_of(tarn_dataset *d, const char *key, tarn__rows *
 static tarn_status fail_unselected(const tarn_dataset *d, const char *key,
                                    tarn_error *err)
 {
-    char shown[200];
     return tarn__fail_at(err, TARN_ERR_NO_SAMPLE, d->source->path, TARN_NO_OFFSET,
                          "sample %s is in the file, but was not selected",
-                         tarn_printable(shown, sizeof shown, key, strlen(key)));
+                         TARN__SHOW(key, strlen(key)));
 }
 
 /* If row numbers ascend, rows before that of position from need not be searched. */

@@ -249,7 +249,6 @@ static tarn_status find_iac(void *p, const char *key, uint64_t from, uint64_t *o
                             tarn_error *err)
 {
     state *s = p;
-    char shown[200];
     if (s->key_column)
         return tarn_iac_find(s->pack.iac, s->key_column, key, strlen(key), from, out,
                              err);
@@ -257,7 +256,7 @@ static tarn_status find_iac(void *p, const char *key, uint64_t from, uint64_t *o
     return tarn__fail_at(err, TARN_ERR_NO_SAMPLE, s->pack.source->path, TARN_NO_OFFSET,
                          "no record %s (the file has %llu records); to find records by "
                          "a column, set key_column",
-                         tarn_printable(shown, sizeof shown, key, strlen(key)),
+                         TARN__SHOW(key, strlen(key)),
                          (unsigned long long)s->pack.info.records);
 }
 

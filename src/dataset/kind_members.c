@@ -216,15 +216,14 @@ static int64_t record_of(const state *s, uint64_t sample, uint32_t field)
 static tarn_status fail_field(const state *s, uint64_t sample, uint32_t field, bool twice,
                               tarn_error *err)
 {
-    char shown[200];
     const char *key = s->keys.data + s->key_at[sample];
     if (!err) return twice ? TARN_ERR_AMBIGUOUS : TARN_ERR_NO_FIELD;
-    tarn_printable(shown, sizeof shown, key, strlen(key));
     return tarn__fail_at(err, twice ? TARN_ERR_AMBIGUOUS : TARN_ERR_NO_FIELD,
                          s->pack.source->path, TARN_NO_OFFSET,
                          twice ? "sample %s has field %s twice"
                                : "sample %s has no field %s",
-                         shown, tarn__names_get(&s->pack.source->fields, field).data);
+                         TARN__SHOW(key, strlen(key)),
+                         tarn__names_get(&s->pack.source->fields, field).data);
 }
 
 static tarn_status find_record(const state *s, uint64_t sample, uint32_t field,

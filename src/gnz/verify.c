@@ -50,7 +50,6 @@ static tarn_status report_progress(check *c, uint64_t bytes, tarn_error *err)
 
 static tarn_status check_values(check *c, const tarn__gnz_entry *e, tarn_error *err)
 {
-    char shown[96];
     uint32_t crc = 0;
     uint64_t bytes = tarn__gnz_bytes(e);
     c->report->bytes += bytes;
@@ -67,8 +66,7 @@ static tarn_status check_values(check *c, const tarn__gnz_entry *e, tarn_error *
     if (crc != e->checksum)
         REPORT(c, TARN_ERR_CHECKSUM, e->offset,
                "array \"%s\": checksum does not match (stored %08x, computed %08x)",
-               tarn_printable(shown, sizeof shown, e->name, e->name_size), e->checksum,
-               crc);
+               TARN__SHOW(e->name, e->name_size), e->checksum, crc);
     return TARN_OK;
 }
 
@@ -77,7 +75,6 @@ static tarn_status check_values(check *c, const tarn__gnz_entry *e, tarn_error *
 static tarn_status check_gap(check *c, uint64_t from, uint64_t to, const char *array,
                              tarn_error *err)
 {
-    char shown[96];
     for (uint64_t at = from; at < to;) {
         size_t n = to - at < BLOCK ? (size_t)(to - at) : BLOCK;
         TARN_TRY(tarn__read_exact(c->gnz->file.fd, c->path, c->block, n, at, err));
@@ -85,8 +82,7 @@ static tarn_status check_gap(check *c, uint64_t from, uint64_t to, const char *a
         if (good < n) {
             REPORT(c, TARN_ERR_FORMAT, at + good, "nonzero byte after %s%s%s",
                    array ? "array \"" : "the header",
-                   array ? tarn_printable(shown, sizeof shown, array, strlen(array)) : "",
-                   array ? "\"" : "");
+                   array ? TARN__SHOW(array, strlen(array)) : "", array ? "\"" : "");
             return TARN_OK;
         }
         at += n;
@@ -173,7 +169,6 @@ static tarn_status check_strays(check *c, tarn_error *err)
 {
     const tarn__gnz_header *h = &c->gnz->header;
     tarn__json_doc doc;
-    char shown[96];
     if (h->has_sum) return TARN_OK;
     char *text = malloc(h->length + 1);
     if (!text) return tarn__fail_memory(err);
@@ -189,7 +184,7 @@ static tarn_status check_strays(check *c, tarn_error *err)
             c, TARN_ERR_CHECKSUM, TARN__GNZ_PREFIX,
             "the key \"%s\" holds checksums, which only the reserved key may hold: the "
             "header is damaged",
-            tarn_printable(shown, sizeof shown, key->u.text, key->size));
+            TARN__SHOW(key->u.text, key->size));
     tarn__json_reset(&doc);
     return TARN_OK;
 }

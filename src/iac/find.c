@@ -189,10 +189,8 @@ static bool parse_number(const char *text, size_t len, needle *out)
 static tarn_status not_there(const tarn_iac *p, const char *column, const char *value,
                              size_t len, tarn_error *err)
 {
-    char shown[256];
-    tarn_printable(shown, sizeof shown, value, len);
     return tarn__fail_at(err, TARN_ERR_NO_SAMPLE, p->file->path, TARN_NO_OFFSET,
-                         "no record with %s = %s", column, shown);
+                         "no record with %s = %s", column, TARN__SHOW(value, len));
 }
 
 tarn_status tarn_iac_find(tarn_iac *p, const char *column, const char *value, size_t len,

@@ -45,10 +45,8 @@ static const _Alignas(64) unsigned char nothing[64];
 
 static tarn_status damaged(const batch *b, const char *what)
 {
-    char shown[128];
-    tarn_printable(shown, sizeof shown, b->column, strlen(b->column));
     return tarn__fail_at(b->r->err, TARN_ERR_FORMAT, NULL, b->r->at, "column %s: %s",
-                         shown, what);
+                         TARN__SHOW(b->column, strlen(b->column)), what);
 }
 
 /* Takes memory from the table's slab, within the budget. */

@@ -39,9 +39,8 @@ static tarn_status add_piece(encoding *e, const void *data, uint64_t size)
 
 static tarn_status refuse(const encoding *e, tarn_status code, const char *what)
 {
-    char shown[128];
-    tarn_printable(shown, sizeof shown, e->column, strlen(e->column));
-    return tarn__fail(e->err, code, "column %s: %s", shown, what);
+    return tarn__fail(e->err, code, "column %s: %s",
+                      TARN__SHOW(e->column, strlen(e->column)), what);
 }
 
 /* Bits from..from+count of a bitmap, shifted to begin at a byte; the bits after them are

@@ -28,10 +28,9 @@ static tarn_status stat_sizes(const char *const *paths, size_t count, uint64_t *
 static tarn_status stale(const tarn__fold *f, tarn_error *err, const char *what,
                          const char *shard)
 {
-    char shown[300];
     return tarn__fail_at(err, TARN_ERR_STALE, f->index->path, TARN_NO_OFFSET,
                          "%s %s; run tarn index again", what,
-                         tarn_printable(shown, sizeof shown, shard, strlen(shard)));
+                         TARN__SHOW(shard, strlen(shard)));
 }
 
 /* With a .tarsum, the shards must match it: first names, then sizes. */

@@ -248,12 +248,10 @@ static void skip_member(tarn__pack_output *o, const char *where, const char *key
                         const char *why)
 {
     tarn_error what;
-    char shown[200];
     o->skipped++;
     if (!o->options.notice) return;
-    tarn_printable(shown, sizeof shown, key, strlen(key));
-    tarn__error_set(&what, TARN_ERR_FORMAT, where, TARN_NO_OFFSET, "skipped %s%s", shown,
-                    why);
+    tarn__error_set(&what, TARN_ERR_FORMAT, where, TARN_NO_OFFSET, "skipped %s%s",
+                    TARN__SHOW(key, strlen(key)), why);
     o->options.notice(o->options.notice_context, &what);
 }
 
@@ -278,7 +276,6 @@ static tarn_status check_new(tarn__pack_output *o, const char *key, const char *
 {
     bool seen;
     uint32_t first = origin;
-    char shown[200];
     if (o->kind == TARN_TARGET_FOLDER || origin == TARN__NO_ORIGIN) return TARN_OK;
     /* Only hashes are compared. With a million keys, about one run in ten million reports
      * a false duplicate. */
@@ -287,7 +284,7 @@ static tarn_status check_new(tarn__pack_output *o, const char *key, const char *
     if (!seen || (first == origin && origin != TARN__ANY_ORIGIN)) return TARN_OK;
     return tarn__fail_at(err, TARN_ERR_EXISTS, where, TARN_NO_OFFSET,
                          "sample %s occurs twice; readers would merge the two",
-                         tarn_printable(shown, sizeof shown, key, strlen(key)));
+                         TARN__SHOW(key, strlen(key)));
 }
 
 tarn_status tarn__pack_output_put(tarn__pack_output *o, unsigned part, const char *key,

@@ -137,13 +137,11 @@ static tarn_status take_wanted(streams *s, tarn_error *err)
 
 static tarn_status check_found(const streams *s, tarn_error *err)
 {
-    char shown[256];
     for (size_t i = 0; i < s->wanted.count; i++) {
         tarn__name key = tarn__names_get(&s->wanted, i);
         if (s->found[i]) continue;
         return tarn__fail(err, TARN_ERR_NOT_FOUND, "no sample with key %s in %s",
-                          tarn_printable(shown, sizeof shown, key.data, key.size),
-                          s->urls[0]);
+                          TARN__SHOW(key.data, key.size), s->urls[0]);
     }
     return TARN_OK;
 }

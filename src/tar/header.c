@@ -281,10 +281,8 @@ static tarn_status check_fields(const unsigned char *block, tarn_error *err)
 
 static tarn_status fail_size(const unsigned char *block, tarn_error *err)
 {
-    char shown[64];
-    tarn_printable(shown, sizeof shown, (const char *)block + SIZE_AT, SIZE_LEN);
     return tarn__fail(err, TARN_ERR_FORMAT, "the size field is not a valid number: %s",
-                      shown);
+                      TARN__SHOW((const char *)block + SIZE_AT, SIZE_LEN));
 }
 
 static tarn_status parse_numbers(const unsigned char *block, uint64_t *out_size,
