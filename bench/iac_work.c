@@ -143,11 +143,11 @@ static double sum_all(const char *path, unsigned threads)
 
 static double verify(const char *path, unsigned threads)
 {
-    tarn_iac_verify_options o = TARN_IAC_VERIFY_OPTIONS_INIT;
-    tarn_iac_report report;
+    tarn_verify_options o = TARN_VERIFY_OPTIONS_INIT;
+    tarn_verify_report report;
     o.threads = threads;
     double began = now();
-    check(tarn_iac_verify(path, &o, &report, sizeof report, &err));
+    check(tarn_verify(path, &o, &report, sizeof report, &err));
     double took = now() - began;
     if (report.problems) exit(1);
     return took;

@@ -71,19 +71,19 @@ static tarn_status open_set(bench *b, bool cold, tarn_error *err)
 /* If samples have different fields, uses the most common set. */
 static tarn_status choose_fields(bench *b, tarn_error *err)
 {
-    tarn_field_sets sets;
+    tarn_field_sets *sets;
     if (b->names) return TARN_OK;
     TARN_TRY(tarn_dataset_field_sets(b->set, &sets, err));
-    if (sets.count > 1) {
-        const tarn_field_set *most = &sets.sets[0];
+    if (sets->count > 1) {
+        const tarn_field_set *most = sets->sets[0];
         b->names = calloc(most->n_fields + 1, sizeof *b->names);
         for (size_t i = 0; b->names && i < most->n_fields; i++)
-            b->names[i] = strdup(tarn_dataset_file_field(b->set, most->fields[i]));
+            b->names[i] = strdup(most->fields[i]);
         b->own_names = true;
         tarn_dataset_close(b->set);
         b->set = NULL;
     }
-    tarn_field_sets_reset(&sets);
+    tarn_field_sets_free(sets);
     return b->set ? TARN_OK : open_set(b, false, err);
 }
 

@@ -180,7 +180,6 @@ bool cli_is_gnz(const char *path);
 int cli_gnz_info(const char *path, cli_json *json);
 int cli_gnz_ls(const cli_args *args);
 int cli_gnz_get(const cli_args *args);
-int cli_gnz_verify(const cli_args *args);
 
 /* iac.c: the subcommands for record packs, which are recognised by file name or by their
  * first bytes. */
@@ -190,7 +189,6 @@ bool cli_is_pack(const char *path);
 int cli_iac_info(const cli_args *args);
 int cli_iac_ls(const cli_args *args);
 int cli_iac_get(const cli_args *args);
-int cli_iac_verify(const cli_args *args);
 /* Reads the options for IAC files. */
 int cli_iac_options(const cli_args *args, tarn_iac_write_options *out);
 /* Creates an IAC file from another; with upgrade, only the header is rewritten. Prints a
@@ -211,15 +209,6 @@ bool cli_is_pack_name(const char *path);
     {                                                                                    \
         "header", 0, "JSON", ".iac: JSON object with additional header fields"           \
     }
-
-/* report.c: shared by all verifiers. Problems are printed as they are found. In JSON they
- * are the items of a list that the verifier closes. */
-typedef struct cli_watcher {
-    cli_progress progress;
-    cli_json json;
-} cli_watcher;
-void cli_watch_begin(cli_watcher *w, const cli_args *args);
-void cli_watch_problem(void *watcher, const tarn_error *what); /* a tarn_notice */
 
 /* verify_decode.c: --decode. Decodes all samples of the first word, all folds of a
  * folder, and prints those that cannot be decoded; as members of an open object in JSON.

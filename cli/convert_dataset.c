@@ -111,7 +111,7 @@ static tarn_status fetch(const cli_source *part, uint64_t number, desk *d,
             ++*nameless;
             continue;
         }
-        status = tarn_dataset_form(part->dataset, number, f, &p.form, err);
+        status = tarn_dataset_form(part->dataset, number, f, &p.form, sizeof p.form, err);
         if (status == TARN_OK && p.form.form == TARN_FORM_NAMED)
             status =
                 tarn_dataset_locate(part->dataset, number, f, &place, sizeof place, err);

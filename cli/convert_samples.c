@@ -20,14 +20,14 @@ typedef struct conversion {
 
 bool cli_is_fold(const char *word)
 {
-    tarn_folds folds;
+    tarn_folds *folds;
     if (cli_ends_with(word, ".taridx")) return true;
     if (!cli_is_folder(word)) {
         const char *colon = strrchr(word, ':');
         return colon && !strchr(colon, '/') && access(word, F_OK) != 0;
     }
     tarn_status status = tarn_folds_list(word, &folds, NULL);
-    tarn_folds_reset(&folds);
+    tarn_folds_free(folds);
     return !tarn_is_not_found(status);
 }
 

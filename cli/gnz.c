@@ -1,4 +1,4 @@
-/* The subcommands info, ls, get and verify for array files. */
+/* The subcommands info, ls and get for array files. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -380,10 +380,12 @@ static int get_array(const cli_args *args, tarn_gnz *gnz)
 static int check_first(const char *path)
 {
     tarn_error err;
-    tarn_gnz_report report;
-    if (tarn_gnz_verify(path, NULL, &report, sizeof report, &err) != TARN_OK)
+    tarn_verify_report report;
+    tarn_verify_options o = TARN_VERIFY_OPTIONS_INIT;
+    o.as = TARN_VERIFY_ARRAYS;
+    if (tarn_verify(path, &o, &report, sizeof report, &err) != TARN_OK)
         return cli_fail(&err);
-    if (report.problems == 0 && report.checksummed == report.arrays) return CLI_OK;
+    if (report.problems == 0 && report.checksummed == report.members) return CLI_OK;
     cli_note("tarn: %s: %s\n", path,
              report.problems ? "failed its check; run tarn verify for details"
                              : "some arrays have no checksum");
@@ -405,43 +407,4 @@ int cli_gnz_get(const cli_args *args)
     int status = get_array(args, gnz);
     tarn_gnz_close(gnz);
     return status;
-}
-
-/* --- verify ------------------------------------------------------------------------ */
-
-int cli_gnz_verify(const cli_args *args)
-{
-    tarn_error err;
-    tarn_gnz_report r;
-    cli_watcher w;
-    tarn_gnz_verify_options o = TARN_GNZ_VERIFY_OPTIONS_INIT;
-    o.repair = cli_has(args, "repair");
-    o.problem = cli_watch_problem;
-    o.problem_context = &w;
-    o.progress = cli_progress_step;
-    o.progress_context = &w.progress;
-    cli_watch_begin(&w, args);
-    tarn_status status = tarn_gnz_verify(args->words[0], &o, &r, sizeof r, &err);
-    cli_progress_end(&w.progress);
-    if (w.json.out) {
-        cli_json_close(&w.json, ']');
-        if (status != TARN_OK) cli_json_text(&w.json, "error", err.message);
-        cli_json_number(&w.json, "arrays", r.arrays);
-        cli_json_number(&w.json, "bytes", r.bytes);
-        cli_json_number(&w.json, "checksummed", r.checksummed);
-        cli_json_number(&w.json, "problem_count", r.problems);
-        cli_json_number(&w.json, "repairs", r.repairs);
-        cli_json_close(&w.json, '}');
-        cli_json_line(&w.json);
-    } else if (status == TARN_OK) {
-        if (r.repairs)
-            cli_print("repaired: %s: completed or undid an interrupted update\n",
-                      args->words[0]);
-        cli_print("%s, %s: %s; %llu of them checked by checksum\n",
-                  cli_count(r.arrays, "array"), cli_count(r.bytes, "byte"),
-                  r.problems ? cli_count(r.problems, "problem") : "all good",
-                  (unsigned long long)r.checksummed);
-    }
-    if (status != TARN_OK) return cli_fail(&err);
-    return r.problems ? CLI_DATA : CLI_OK;
 }

@@ -415,52 +415,6 @@ int cli_iac_get(const cli_args *args)
     return result;
 }
 
-/* --- verify ------------------------------------------------------------------------ */
-
-static void show_report(cli_json *j, const tarn_iac_report *r, const tarn_error *failed)
-{
-    if (!j->out) {
-        if (failed) return;
-        cli_print("%s: %s; %s checked\n", cli_count(r->records, "record"),
-                  r->problems ? cli_count(r->problems, "problem") : "all good",
-                  cli_count(r->checksummed, "payload"));
-        return;
-    }
-    cli_json_close(j, ']');
-    if (failed) cli_json_text(j, "error", failed->message);
-    cli_json_number(j, "records", r->records);
-    cli_json_number(j, "checksummed", r->checksummed);
-    cli_json_number(j, "bytes", r->bytes);
-    cli_json_number(j, "problem_count", r->problems);
-}
-
-int cli_iac_verify(const cli_args *args)
-{
-    tarn_error err;
-    tarn_iac_verify_options o = TARN_IAC_VERIFY_OPTIONS_INIT;
-    tarn_iac_report report = {0};
-    cli_watcher w;
-    if (!cli_number(args, "threads", &o.threads)) return CLI_USAGE;
-    if (cli_has(args, "repair"))
-        return cli_usage(args->command, "a record pack cannot be repaired");
-    o.problem = cli_watch_problem;
-    o.problem_context = &w;
-    o.progress = cli_progress_step;
-    o.progress_context = &w.progress;
-    cli_watch_begin(&w, args);
-    tarn_status status =
-        tarn_iac_verify(args->words[0], &o, &report, sizeof report, &err);
-    cli_progress_end(&w.progress);
-    show_report(&w.json, &report, status == TARN_OK ? NULL : &err);
-    int decoded = CLI_OK;
-    if (status == TARN_OK && cli_has(args, "decode"))
-        decoded = cli_verify_decode(args, &w.json);
-    if (w.json.out) cli_json_close(&w.json, '}');
-    if (w.json.out) cli_json_line(&w.json);
-    if (status != TARN_OK) return cli_fail(&err);
-    return report.problems ? CLI_DATA : decoded;
-}
-
 /* --- pack and convert -------------------------------------------------------------- */
 
 bool cli_is_pack_name(const char *path)

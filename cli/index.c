@@ -151,7 +151,7 @@ static bool is_compressed(const tarn_listed_fold *fold, tarn_error *err)
 static int run(const cli_args *args)
 {
     tarn_error err;
-    tarn_folds folds;
+    tarn_folds *folds;
     tarn_index_options o = TARN_INDEX_OPTIONS_INIT;
     cli_progress progress;
     cli_json json = {.out = cli_has(args, "json") ? stdout : NULL};
@@ -170,15 +170,15 @@ static int run(const cli_args *args)
                          "--name applies to one archive, with -o FOLD.taridx");
     if (tarn_folds_list(args->words[0], &folds, &err) != TARN_OK) return cli_fail(&err);
     int result = CLI_OK;
-    size_t alone = folds.compressed;
-    for (size_t i = 0; i < folds.count; i++)
-        alone -= folds.folds[i].compressed;
+    size_t alone = folds->compressed;
+    for (size_t i = 0; i < folds->count; i++)
+        alone -= folds->folds[i]->compressed;
     if (alone)
         cli_note("tarn: warning: %s: skipped %s; decompress them first\n", args->words[0],
                  cli_count(alone, "compressed archive"));
     if (json.out) cli_json_open(&json, NULL, '[');
-    for (size_t i = 0; i < folds.count; i++) {
-        const tarn_listed_fold *fold = &folds.folds[i];
+    for (size_t i = 0; i < folds->count; i++) {
+        const tarn_listed_fold *fold = folds->folds[i];
         tarn_index_options one = o;
         if (is_compressed(fold, &err)) {
             result = cli_fail(&err);
@@ -194,7 +194,7 @@ static int run(const cli_args *args)
         cli_json_close(&json, ']');
         cli_json_line(&json);
     }
-    tarn_folds_reset(&folds);
+    tarn_folds_free(folds);
     return result;
 }
 

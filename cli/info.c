@@ -83,12 +83,12 @@ static void put_field_json(cli_json *j, const char *name, const tally *t)
 /* Maximum number of field sets that are listed. */
 enum { MAX_SETS = 20 };
 
-static void put_sets(const tarn_dataset *dataset, const tarn_field_sets *sets)
+static void put_sets(const tarn_field_sets *sets)
 {
     uint64_t rest = 0;
     cli_print("  %12s %12s  %s\n", "samples", "with twice", "have fields");
     for (size_t i = 0; i < sets->count; i++) {
-        const tarn_field_set *s = &sets->sets[i];
+        const tarn_field_set *s = sets->sets[i];
         if (i >= MAX_SETS) {
             rest += s->samples;
             continue;
@@ -96,7 +96,7 @@ static void put_sets(const tarn_dataset *dataset, const tarn_field_sets *sets)
         cli_print("  %12llu %12llu  ", (unsigned long long)s->samples,
                   (unsigned long long)s->twice);
         for (size_t k = 0; k < s->n_fields; k++) {
-            const char *name = tarn_dataset_file_field(dataset, s->fields[k]);
+            const char *name = s->fields[k];
             cli_print("%s%s", k ? ", " : "", name[0] ? name : "(none)");
         }
         putchar('\n');
@@ -106,18 +106,17 @@ static void put_sets(const tarn_dataset *dataset, const tarn_field_sets *sets)
                   cli_count(sets->count - MAX_SETS, "other set"));
 }
 
-static void put_sets_json(cli_json *j, const tarn_dataset *dataset,
-                          const tarn_field_sets *sets)
+static void put_sets_json(cli_json *j, const tarn_field_sets *sets)
 {
     cli_json_open(j, "sets", '[');
     for (size_t i = 0; i < sets->count; i++) {
-        const tarn_field_set *s = &sets->sets[i];
+        const tarn_field_set *s = sets->sets[i];
         cli_json_open(j, NULL, '{');
         cli_json_number(j, "samples", s->samples);
         cli_json_number(j, "twice", s->twice);
         cli_json_open(j, "fields", '[');
         for (size_t k = 0; k < s->n_fields; k++)
-            cli_json_text(j, NULL, tarn_dataset_file_field(dataset, s->fields[k]));
+            cli_json_text(j, NULL, s->fields[k]);
         cli_json_close(j, ']');
         cli_json_close(j, '}');
     }
@@ -128,13 +127,13 @@ static void put_sets_json(cli_json *j, const tarn_dataset *dataset,
 static int show_sets(tarn_dataset *dataset, cli_json *json)
 {
     tarn_error err;
-    tarn_field_sets sets;
+    tarn_field_sets *sets;
     tarn_status status = tarn_dataset_field_sets(dataset, &sets, &err);
     if (status == TARN_OK && json->out)
-        put_sets_json(json, dataset, &sets);
-    else if (status == TARN_OK && sets.count)
-        put_sets(dataset, &sets);
-    tarn_field_sets_reset(&sets);
+        put_sets_json(json, sets);
+    else if (status == TARN_OK && sets->count)
+        put_sets(sets);
+    tarn_field_sets_free(sets);
     return status == TARN_OK ? CLI_OK : cli_fail(&err);
 }
 
@@ -258,7 +257,7 @@ static int describe_folder(const cli_args *args, const tarn_folds *folds,
     int result = CLI_OK;
     for (size_t i = 0; i < folds->count; i++) {
         char *one;
-        if (asprintf(&one, "%s:%s", path, folds->folds[i].name) < 0) cli_no_memory();
+        if (asprintf(&one, "%s:%s", path, folds->folds[i]->name) < 0) cli_no_memory();
         int status = describe_fold(args, one, json);
         if (status != CLI_OK) result = status;
         free(one);
@@ -380,7 +379,7 @@ static int run(const cli_args *args)
 {
     const char *path = args->words[0];
     cli_json json = {.out = cli_has(args, "json") ? stdout : NULL};
-    tarn_folds folds;
+    tarn_folds *folds;
     struct stat st;
     int status;
     if (cli_is_pack(path)) return cli_iac_info(args);
@@ -394,8 +393,8 @@ static int run(const cli_args *args)
         status = describe_taridx(path, &json);
     } else if (!is_file && stat(path, &st) == 0 &&
                tarn_folds_list(path, &folds, NULL) == TARN_OK) {
-        status = describe_folder(args, &folds, path, &json);
-        tarn_folds_reset(&folds);
+        status = describe_folder(args, folds, path, &json);
+        tarn_folds_free(folds);
     } else {
         status = describe_fold(args, path, &json);
     }

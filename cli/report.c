@@ -153,26 +153,6 @@ tarn_status cli_error(tarn_error *err, tarn_status code, const char *fmt, ...)
     return code;
 }
 
-void cli_watch_begin(cli_watcher *w, const cli_args *args)
-{
-    *w = (cli_watcher){.json.out = cli_has(args, "json") ? stdout : NULL};
-    cli_progress_begin(&w->progress, "verifying", !cli_has(args, "quiet"));
-    if (!w->json.out) return;
-    cli_json_open(&w->json, NULL, '{');
-    cli_json_open(&w->json, "problems", '[');
-}
-
-void cli_watch_problem(void *context, const tarn_error *what)
-{
-    cli_watcher *w = context;
-    char text[TARN_ERROR_PATH_MAX + TARN_ERROR_MESSAGE_MAX + 64];
-    cli_progress_end(&w->progress);
-    if (w->json.out)
-        cli_json_problem(&w->json, what);
-    else
-        cli_print("%s\n", tarn_error_text(what, text, sizeof text));
-}
-
 _Noreturn void cli_no_memory(void)
 {
     fputs("tarn: out of memory\n", stderr);

@@ -68,7 +68,7 @@ static tarn_status open_words(const char *const *words, int n_words,
 {
     size_t count = 0, capacity = 0;
     const char **list = NULL;
-    tarn_urls *expanded = calloc((size_t)n_words, sizeof *expanded);
+    tarn_urls **expanded = calloc((size_t)n_words, sizeof *expanded);
     if (!expanded) cli_no_memory();
     tarn_status status = TARN_OK;
     for (int i = 0; status == TARN_OK && i < n_words; i++) {
@@ -76,7 +76,7 @@ static tarn_status open_words(const char *const *words, int n_words,
         if (tarn_urls_is_list(words[i])) {
             status = tarn_urls_expand(words[i], &expanded[i], err);
             if (status != TARN_OK) break;
-            more = expanded[i].count;
+            more = expanded[i]->count;
         }
         if (count + more > capacity) {
             capacity = 2 * (count + more);
@@ -84,11 +84,11 @@ static tarn_status open_words(const char *const *words, int n_words,
             if (!list) cli_no_memory();
         }
         for (size_t k = 0; k < more; k++)
-            list[count++] = expanded[i].urls ? expanded[i].urls[k] : words[i];
+            list[count++] = expanded[i] ? expanded[i]->urls[k] : words[i];
     }
     if (status == TARN_OK) status = tarn_samples_open(list, count, o, &s->samples, err);
     for (int i = 0; i < n_words; i++)
-        tarn_urls_reset(&expanded[i]);
+        tarn_urls_free(expanded[i]);
     free(expanded);
     free(list);
     return status;

@@ -300,7 +300,7 @@ static bool are_records(const cli_sources *sources)
     for (size_t k = 0; k < sources->n; k++) {
         tarn_field_form form;
         tarn_dataset *d = sources->parts[k].dataset;
-        if (tarn_dataset_form(d, 0, 0, &form, NULL) != TARN_OK ||
+        if (tarn_dataset_form(d, 0, 0, &form, sizeof form, NULL) != TARN_OK ||
             form.form != TARN_FORM_BYTES)
             return false;
     }

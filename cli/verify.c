@@ -3,10 +3,26 @@
 
 #include "cli.h"
 
+typedef struct watcher {
+    cli_progress progress;
+    cli_json json;
+} watcher;
+
+static void on_problem(void *context, const tarn_error *what)
+{
+    char text[TARN_ERROR_PATH_MAX + TARN_ERROR_MESSAGE_MAX + 64];
+    watcher *w = context;
+    cli_progress_end(&w->progress);
+    if (w->json.out)
+        cli_json_problem(&w->json, what);
+    else
+        cli_print("%s\n", tarn_error_text(what, text, sizeof text));
+}
+
 static void on_repair(void *context, const tarn_error *what)
 {
     char text[TARN_ERROR_PATH_MAX + TARN_ERROR_MESSAGE_MAX + 64];
-    cli_watcher *w = context;
+    watcher *w = context;
     const char *shown = tarn_error_text(what, text, sizeof text);
     if (w->json.out)
         cli_note("repaired: %s\n", shown);
@@ -14,11 +30,15 @@ static void on_repair(void *context, const tarn_error *what)
         cli_print("repaired: %s\n", shown);
 }
 
+static const char *verdict(const tarn_verify_report *r)
+{
+    return r->problems ? cli_count(r->problems, "problem") : "all good";
+}
+
 static void print_report(const tarn_verify_report *r, bool repair)
 {
     printf("%s, %s in %s: %s", cli_count(r->samples, "sample"),
-           cli_count(r->members, "member"), cli_count(r->shards, "shard"),
-           r->problems ? cli_count(r->problems, "problem") : "all good");
+           cli_count(r->members, "member"), cli_count(r->shards, "shard"), verdict(r));
     if (repair && r->problems)
         printf(", %llu left after repair", (unsigned long long)r->remaining);
     if (r->indexed < r->folds)
@@ -28,16 +48,36 @@ static void print_report(const tarn_verify_report *r, bool repair)
     putchar('\n');
 }
 
-static void show_json(cli_json *j, const tarn_verify_report *r, const tarn_error *failed)
+static void print_any(const tarn_verify_options *o, const tarn_verify_report *r)
+{
+    if (o->as == TARN_VERIFY_ARRAYS)
+        printf("%s, %s: %s; %llu of them checked by checksum\n",
+               cli_count(r->members, "array"), cli_count(r->bytes, "byte"), verdict(r),
+               (unsigned long long)r->checksummed);
+    else if (o->as == TARN_VERIFY_RECORDS)
+        printf("%s: %s; %s checked\n", cli_count(r->samples, "record"), verdict(r),
+               cli_count(r->checksummed, "payload"));
+    else
+        print_report(r, o->repair);
+}
+
+static void show_json(cli_json *j, tarn_verify_as as, const tarn_verify_report *r,
+                      const tarn_error *failed)
 {
     char text[TARN_ERROR_PATH_MAX + TARN_ERROR_MESSAGE_MAX + 64];
     cli_json_close(j, ']');
     if (failed) cli_json_text(j, "error", tarn_error_text(failed, text, sizeof text));
-    cli_json_number(j, "folds", r->folds);
-    cli_json_number(j, "indexed", r->indexed);
-    cli_json_number(j, "shards", r->shards);
-    cli_json_number(j, "samples", r->samples);
-    cli_json_number(j, "members", r->members);
+    if (as == TARN_VERIFY_AUTO) {
+        cli_json_number(j, "folds", r->folds);
+        cli_json_number(j, "indexed", r->indexed);
+        cli_json_number(j, "shards", r->shards);
+        cli_json_number(j, "samples", r->samples);
+        cli_json_number(j, "members", r->members);
+    } else {
+        cli_json_number(j, as == TARN_VERIFY_ARRAYS ? "arrays" : "records",
+                        as == TARN_VERIFY_ARRAYS ? r->members : r->samples);
+        cli_json_number(j, "bytes", r->bytes);
+    }
     cli_json_number(j, "checksummed", r->checksummed);
     cli_json_number(j, "problem_count", r->problems);
     cli_json_number(j, "repairs", r->repairs);
@@ -64,27 +104,33 @@ static int run(const cli_args *args)
     tarn_error err;
     tarn_verify_options o = TARN_VERIFY_OPTIONS_INIT;
     tarn_verify_report report;
+    watcher w = {.json.out = cli_has(args, "json") ? stdout : NULL};
     int usage = check_options(args);
     if (usage != CLI_OK) return usage;
-    if (cli_is_gnz(args->words[0])) return cli_gnz_verify(args);
-    cli_watcher w;
-    if (cli_is_pack(args->words[0])) return cli_iac_verify(args);
     if (!cli_number(args, "threads", &o.threads)) return CLI_USAGE;
+    if (cli_is_gnz(args->words[0]))
+        o.as = TARN_VERIFY_ARRAYS;
+    else if (cli_is_pack(args->words[0]))
+        o.as = TARN_VERIFY_RECORDS;
     o.repair = cli_has(args, "repair");
     o.allow_pipe = cli_has(args, "allow-pipe");
-    o.problem = cli_watch_problem;
+    o.problem = on_problem;
     o.problem_context = &w;
     o.repaired = on_repair;
     o.repaired_context = &w;
     o.progress = cli_progress_step;
     o.progress_context = &w.progress;
-    cli_watch_begin(&w, args);
+    cli_progress_begin(&w.progress, "verifying", !cli_has(args, "quiet"));
+    if (w.json.out) {
+        cli_json_open(&w.json, NULL, '{');
+        cli_json_open(&w.json, "problems", '[');
+    }
     tarn_status status = tarn_verify(args->words[0], &o, &report, sizeof report, &err);
     cli_progress_end(&w.progress);
     if (w.json.out)
-        show_json(&w.json, &report, status == TARN_OK ? NULL : &err);
+        show_json(&w.json, o.as, &report, status == TARN_OK ? NULL : &err);
     else if (status == TARN_OK)
-        print_report(&report, o.repair);
+        print_any(&o, &report);
     int decoded = CLI_OK;
     if (status == TARN_OK && cli_has(args, "decode"))
         decoded = cli_verify_decode(args, &w.json);

@@ -69,18 +69,19 @@ static int decode_one(decoding *x, const char *path)
 /* A folder may have several folds. */
 static int decode_all(decoding *x, const char *path)
 {
-    tarn_folds folds;
+    tarn_folds *folds;
     int result = CLI_OK;
     if (tarn_folds_list(path, &folds, NULL) != TARN_OK) return decode_one(x, path);
-    for (size_t i = 0; i < folds.count && result == CLI_OK; i++) {
+    for (size_t i = 0; i < folds->count && result == CLI_OK; i++) {
         char *one;
-        const char *colon = folds.count > 1 ? ":" : "";
-        if (asprintf(&one, "%s%s%s", path, colon, *colon ? folds.folds[i].name : "") < 0)
+        const char *colon = folds->count > 1 ? ":" : "";
+        if (asprintf(&one, "%s%s%s", path, colon, *colon ? folds->folds[i]->name : "") <
+            0)
             cli_no_memory();
         result = decode_one(x, one);
         free(one);
     }
-    tarn_folds_reset(&folds);
+    tarn_folds_free(folds);
     return result;
 }
 

@@ -8,6 +8,7 @@
 #include "common.h"
 
 #include <tarn/gnz.h>
+#include <tarn/verify.h>
 
 #include "base/array.h"
 #include "base/bytes.h"
@@ -107,7 +108,7 @@ static void rewrite(tarn_gnz *gnz, char **values)
     tarn_gnz_writer *w;
     tarn_gnz_array info;
     tarn_array array;
-    tarn_gnz_report report;
+    tarn_verify_report report;
     tarn_gnz_writer_options o = TARN_GNZ_WRITER_OPTIONS_INIT;
     tarn_gnz_info whole;
     tarn_gnz_info_get(gnz, &whole, sizeof whole);
@@ -122,7 +123,7 @@ static void rewrite(tarn_gnz *gnz, char **values)
         CHECK(tarn_gnz_writer_add(w, info.name, &array, NULL, NULL) == TARN_OK);
     }
     CHECK(tarn_gnz_writer_finish(w, NULL) == TARN_OK);
-    CHECK(tarn_gnz_verify(out_path, NULL, &report, sizeof report, NULL) == TARN_OK);
+    CHECK(tarn_verify(out_path, NULL, &report, sizeof report, NULL) == TARN_OK);
     CHECK(report.problems == 0 && report.checksummed == gnz->header.count);
     compare(gnz, values);
 }
@@ -157,7 +158,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     tarn_gnz *gnz;
     tarn_error err;
-    tarn_gnz_report report;
+    tarn_verify_report report;
     if (size < 2 || size - 2 > MAX_PAGES * TARN_GNZ_PAGE) return 0;
     if (make_folder()) {
         path_to(in_path, "in.gnz");
@@ -173,7 +174,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         CHECK(err.code == status && err.message[0] && strcmp(err.path, in_path) == 0);
     }
     if (options & VERIFY) {
-        CHECK(tarn_gnz_verify(in_path, NULL, &report, sizeof report, NULL) == TARN_OK);
+        CHECK(tarn_verify(in_path, NULL, &report, sizeof report, NULL) == TARN_OK);
         CHECK(status == TARN_OK || report.problems);
     }
     return 0;

@@ -12,6 +12,7 @@
 #include <tarn/dataset.h>
 #include <tarn/iac.h>
 #include <tarn/textpair.h>
+#include <tarn/verify.h>
 
 #include "base/bytes.h"
 #include "folder.h"
@@ -224,7 +225,7 @@ static void use_dataset(void)
 static void use(unsigned options)
 {
     tarn_iac_options o = TARN_IAC_OPTIONS_INIT;
-    tarn_iac_report report;
+    tarn_verify_report report;
     struct ArrowArrayStream stream;
     struct ArrowArray array;
     tarn_iac *pack;
@@ -248,7 +249,7 @@ static void use(unsigned options)
     write_reversed(pack);
     tarn_iac_close(pack);
     use_dataset();
-    CHECK(tarn_iac_verify(pack_path, NULL, &report, sizeof report, &err) == TARN_OK ||
+    CHECK(tarn_verify(pack_path, NULL, &report, sizeof report, &err) == TARN_OK ||
           err.code == TARN_ERR_LIMIT || err.code == TARN_ERR_UNSUPPORTED);
 }
 

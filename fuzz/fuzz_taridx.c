@@ -219,13 +219,13 @@ static void check_piece(tarn_dataset *d, uint64_t sample, uint32_t field, const 
 
 static void check_sets(tarn_dataset *d)
 {
-    tarn_field_sets sets;
+    tarn_field_sets *sets;
     uint64_t samples = 0;
     if (tarn_dataset_field_sets(d, &sets, NULL) != TARN_OK) return;
-    for (size_t i = 0; i < sets.count; i++)
-        samples += sets.sets[i].samples;
+    for (size_t i = 0; i < sets->count; i++)
+        samples += sets->sets[i]->samples;
     CHECK(samples == tarn_dataset_count(d));
-    tarn_field_sets_reset(&sets);
+    tarn_field_sets_free(sets);
 }
 
 /* The rows that the members should have, in a fold of the same files. */

@@ -29,26 +29,26 @@ static int makes_many(const char *text)
 
 static void try_list(const char *text)
 {
-    tarn_urls urls, again;
+    tarn_urls *urls, *again;
     tarn_error err;
     tarn_status status = tarn_urls_expand(text, &urls, &err);
     if (status != TARN_OK) {
-        CHECK(!urls.urls && err.code == status && err.message[0]);
+        CHECK(!urls && err.code == status && err.message[0]);
         CHECK(status == TARN_ERR_USAGE || status == TARN_ERR_LIMIT ||
               status == TARN_ERR_NO_FILE);
         return;
     }
-    size_t count = urls.count;
+    size_t count = urls->count;
     CHECK(count >= 1 && count <= TARN_MAX_URLS);
     for (size_t i = 0; i < count && i < 100; i++)
-        CHECK(strlen(urls.urls[i]) <= strlen(text) * 8 + 256);
+        CHECK(strlen(urls->urls[i]) <= strlen(text) * 8 + 256);
     /* Text without special characters expands to itself. */
     if (!strpbrk(text, "{}\\:")) {
         CHECK(tarn_urls_expand(text, &again, &err) == TARN_OK);
-        CHECK(count == 1 && strcmp(urls.urls[0], text) == 0);
-        tarn_urls_reset(&again);
+        CHECK(count == 1 && strcmp(urls->urls[0], text) == 0);
+        tarn_urls_free(again);
     }
-    tarn_urls_reset(&urls);
+    tarn_urls_free(urls);
 }
 
 static void try_shown(const char *text)

@@ -45,9 +45,7 @@ TARN_API TARN_CHECKED tarn_status tarn_array_init(tarn_array *out, void *data,
                                                   tarn_dtype dtype, unsigned ndim,
                                                   const uint64_t *shape, tarn_error *err);
 
-/* Return the number of elements, and the number of bytes that they would take if stored
- * contiguously. */
-TARN_API uint64_t tarn_array_count(const tarn_array *array);
+/* Returns the number of bytes that the elements would take if stored contiguously. */
 TARN_API uint64_t tarn_array_bytes(const tarn_array *array);
 
 /* Returns whether the elements are stored contiguously, with the last index varying

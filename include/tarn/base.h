@@ -20,10 +20,12 @@
  *   info). The library writes at most that many bytes. It sets members that it does
  *   not know to zero.
  * - Structs that only the library creates and that you get a pointer to (tarn_batch,
- *   the tarn_index_report of a fold) get new members at their end.
- * - All other structs (tarn_error, views, arrays, values, rows, members, samples and
- *   their fields) keep their members and their size as long as the soname stays the
- *   same.
+ *   lists and what their pointers point to, the tarn_index_report of a fold) get new
+ *   members at their end.
+ * - All other structs (tarn_error, texts, views, arrays, values, rows, members, stored
+ *   members, spans, samples and their fields, documents, and the batches that you
+ *   initialise to all zero) keep their members and their size as long as the soname
+ *   stays the same.
  *
  * A NULL handle, path or output pointer is TARN_ERR_USAGE, with a message that names
  * the argument. Functions that cannot fail (close, free, release, abandon) accept

@@ -226,11 +226,11 @@ typedef struct tarn_field_form {
     const uint64_t *shape; /* borrowed, like codec, until the dataset is closed */
 } tarn_field_form;
 
-/* Gets the form of a field. The sample matters only in a mix, where it must have the
- * field, and for a field with alternatives. */
+/* Gets the form of a field, in *out, of size bytes. The sample matters only in a mix,
+ * where it must have the field, and for a field with alternatives. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_form(tarn_dataset *dataset,
                                                     uint64_t sample, uint32_t field,
-                                                    tarn_field_form *out,
+                                                    tarn_field_form *out, size_t size,
                                                     tarn_error *err);
 
 #define TARN_NO_FIELD UINT32_MAX
@@ -313,14 +313,6 @@ TARN_API TARN_CHECKED tarn_status tarn_dataset_find(tarn_dataset *dataset,
                                                     const char *const *keys, size_t count,
                                                     uint64_t *out, size_t *out_missing,
                                                     tarn_error *err);
-
-/* Derives the key from the name of a member or file. In a fold, the folder (unless the
- * keys of the fold include it) and everything after the first dot are removed. In other
- * storage, a name is a key. */
-TARN_API TARN_CHECKED tarn_status tarn_dataset_key_of_name(const tarn_dataset *dataset,
-                                                           const char *name,
-                                                           tarn_text *out,
-                                                           tarn_error *err);
 
 /* --- Choosing fields ---------------------------------------------------------------- */
 
@@ -412,8 +404,9 @@ TARN_API TARN_CHECKED tarn_status tarn_dataset_resume(tarn_dataset *dataset,
 typedef enum tarn_condition_kind {
     TARN_CONDITION_MASK = 0, /* mask: samples for which it is true */
     TARN_CONDITION_KEYS = 1, /* names: samples with these keys, including all repeats */
-    /* Samples listed in the JSON file at the path name: a list of names, which
-     * tarn_dataset_key_of_name converts to keys. */
+    /* Samples listed in the JSON file at the path name: a list of names of members or
+     * files. In a fold, the folder (unless its keys include it) and everything after the
+     * first dot are removed. In other storage, a name is a key. */
     TARN_CONDITION_JSON = 2,
     /* A field in these three is one of the dataset or of the file. It may be written with
      * alternatives, as in the options for opening. */
@@ -465,32 +458,28 @@ TARN_API TARN_CHECKED tarn_status tarn_dataset_filter(tarn_dataset *dataset,
 
 /* --- Fields of the file ------------------------------------------------------------ */
 
-/* The number of samples that have a given set of fields of the file, selected or not.
- * fields are numbers for tarn_dataset_file_field, in ascending order. A field that a
- * sample has twice is listed once, and twice is the number of such samples. */
+/* The number of samples that have a given set of fields of the file, selected or not. The
+ * names of the fields are in the order of the file, and borrowed until the dataset is
+ * closed. A field that a sample has twice is listed once, and twice is the number of such
+ * samples. */
 typedef struct tarn_field_set {
-    const uint32_t *fields;
+    const char *const *fields;
     size_t n_fields;
     uint64_t samples;
     uint64_t twice;
 } tarn_field_set;
 
 typedef struct tarn_field_sets {
-    tarn_field_set *sets; /* most samples first */
+    const tarn_field_set *const *sets; /* most samples first */
     size_t count;
-    void *owned; /* private */
 } tarn_field_sets;
 
-/* Counts the samples for each set of fields. Free *out with tarn_field_sets_reset. */
+/* Counts the samples for each set of fields. *out is NULL after a failure. Free it with
+ * tarn_field_sets_free. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_field_sets(tarn_dataset *dataset,
-                                                          tarn_field_sets *out,
+                                                          tarn_field_sets **out,
                                                           tarn_error *err);
-TARN_API void tarn_field_sets_reset(tarn_field_sets *sets);
-
-/* Returns the name of a field of the file, or NULL past the last. Borrowed until the
- * dataset is closed. */
-TARN_API const char *tarn_dataset_file_field(const tarn_dataset *dataset,
-                                             uint32_t number);
+TARN_API void tarn_field_sets_free(tarn_field_sets *sets);
 
 /* --- One number for each sample ------------------------------------------------------
  *

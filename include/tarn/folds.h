@@ -31,21 +31,20 @@ typedef struct tarn_listed_fold {
 
 /* A list of folds. It owns all strings. */
 typedef struct tarn_folds {
-    const tarn_listed_fold *folds; /* sorted by name */
+    const tarn_listed_fold *const *folds; /* sorted by name */
     size_t count;
     size_t compressed; /* in the folder, including folds without plain shards */
-    void *owned;       /* private */
 } tarn_folds;
 
 /* Lists the folds of a folder. path is "DIR", or "DIR:FOLD" for a single fold. The name
  * of a shard includes its fold: train_0007.tar, train-0007.tar and train.0007.tar are
  * shard 0007 of fold train (so is train-0007-of-0100.tar), 0007.tar is a shard of fold
  * data, and train.tar is all of fold train. TARN_ERR_NO_FILE if there is no such folder;
- * TARN_ERR_NO_FOLD if it has no such fold or no shards. The list is then empty. Free it
- * with tarn_folds_reset. */
-TARN_API TARN_CHECKED tarn_status tarn_folds_list(const char *path, tarn_folds *out,
+ * TARN_ERR_NO_FOLD if it has no such fold or no shards. *out is NULL after a failure.
+ * Free it with tarn_folds_free. */
+TARN_API TARN_CHECKED tarn_status tarn_folds_list(const char *path, tarn_folds **out,
                                                   tarn_error *err);
-TARN_API void tarn_folds_reset(tarn_folds *folds);
+TARN_API void tarn_folds_free(tarn_folds *folds);
 
 /* --- A fold that is open ----------------------------------------------------------- */
 

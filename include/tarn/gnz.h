@@ -166,7 +166,7 @@ typedef enum tarn_gnz_advice {
 TARN_API void tarn_gnz_advise(tarn_gnz *gnz, size_t number, uint64_t first, uint64_t rows,
                               tarn_gnz_advice advice);
 
-/* --- Statistics and checks --------------------------------------------------------- */
+/* --- Statistics ------------------------------------------------------------------- */
 
 #define TARN_GNZ_BINS 16u
 
@@ -185,36 +185,6 @@ typedef struct tarn_gnz_stats {
 TARN_API TARN_CHECKED tarn_status tarn_gnz_stats_get(tarn_gnz *gnz, size_t number,
                                                      tarn_gnz_stats *out, size_t size,
                                                      tarn_error *err);
-
-typedef struct tarn_gnz_verify_options {
-    size_t size; /* of this struct; set by the initialiser */
-    bool repair; /* complete or undo an interrupted update */
-    tarn_notice problem;
-    void *problem_context;
-    tarn_progress progress;
-    void *progress_context;
-} tarn_gnz_verify_options;
-
-#define TARN_GNZ_VERIFY_OPTIONS_INIT                                                     \
-    {                                                                                    \
-        .size = sizeof(tarn_gnz_verify_options)                                          \
-    }
-TARN_API void tarn_gnz_verify_options_init(tarn_gnz_verify_options *options, size_t size);
-
-typedef struct tarn_gnz_report {
-    uint64_t arrays, bytes;
-    uint64_t checksummed; /* arrays compared with their checksums */
-    uint64_t problems;
-    uint64_t repairs;
-} tarn_gnz_report;
-
-/* Makes the checks of tarn_gnz_open, and also checks every checksum and that all bytes
- * between arrays are zero. TARN_OK means that the check was completed; report->problems
- * is the number of problems found. */
-TARN_API TARN_CHECKED tarn_status tarn_gnz_verify(const char *path,
-                                                  const tarn_gnz_verify_options *options,
-                                                  tarn_gnz_report *report, size_t size,
-                                                  tarn_error *err);
 
 /* --- Writing ----------------------------------------------------------------------- */
 

@@ -183,36 +183,6 @@ TARN_API TARN_CHECKED tarn_status tarn_iac_find(tarn_iac *pack, const char *colu
                                                 uint64_t from, uint64_t *out_row,
                                                 tarn_error *err);
 
-/* --- Verifying --------------------------------------------------------------------- */
-
-typedef struct tarn_iac_verify_options {
-    size_t size;      /* of this struct; set by the initialiser */
-    unsigned threads; /* 0: one per core */
-    tarn_notice problem;
-    void *problem_context;
-    tarn_progress progress;
-    void *progress_context;
-} tarn_iac_verify_options;
-
-#define TARN_IAC_VERIFY_OPTIONS_INIT                                                     \
-    {                                                                                    \
-        .size = sizeof(tarn_iac_verify_options)                                          \
-    }
-TARN_API void tarn_iac_verify_options_init(tarn_iac_verify_options *options, size_t size);
-
-typedef struct tarn_iac_report {
-    uint64_t records, checksummed, bytes;
-    uint64_t problems;
-} tarn_iac_report;
-
-/* Checks the header, both tables in full, every span and every CRC. Problems are reported
- * to the callback and counted. A status other than TARN_OK means that the check itself
- * could not be completed. */
-TARN_API TARN_CHECKED tarn_status tarn_iac_verify(const char *path,
-                                                  const tarn_iac_verify_options *options,
-                                                  tarn_iac_report *report, size_t size,
-                                                  tarn_error *err);
-
 /* --- Writing -------------------------------------------------------------------------
  *
  * The tables are passed as Arrow streams, which are consumed (released) in every case.

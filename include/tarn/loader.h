@@ -224,10 +224,6 @@ typedef struct tarn_batch {
     size_t n_columns;
 } tarn_batch;
 
-/* Gets a column by number, for languages in which pointers are not arrays. Returns NULL
- * past the last column. */
-TARN_API const tarn_column *tarn_batch_column(const tarn_batch *batch, size_t number);
-
 /* Gets the next batch, or TARN_END, once, at the end of each epoch; then the next
  * epoch begins. The call waits or works for at most about the given number of
  * milliseconds. If that is not enough, it returns TARN_OK and sets *out to NULL; no

@@ -169,7 +169,7 @@ TARN_API void tarn_sink_abandon(tarn_sink *sink);
 #define TARN_MAX_URL_BYTES (256u << 20) /* total bytes of their text */
 
 typedef struct tarn_urls {
-    const char **urls; /* in order */
+    const char *const *urls; /* in order */
     size_t count;
 } tarn_urls;
 
@@ -177,15 +177,15 @@ typedef struct tarn_urls {
  * of a file nor "DIR:FOLD" with an existing folder. */
 TARN_API bool tarn_urls_is_list(const char *path);
 
-/* Expands a list of URLs. *out is yours until tarn_urls_reset; after a failure it is
- * empty. "::" separates URLs. {0000..0031}, {0..10..5}, {a..e} and {one,two}, which may
+/* Expands a list of URLs. *out is yours until tarn_urls_free; after a failure it is
+ * NULL. "::" separates URLs. {0000..0031}, {0..10..5}, {a..e} and {one,two}, which may
  * be nested, expand to several URLs; {one} is unchanged, and a backslash escapes the next
  * character. A local path with *, ? or [] expands to the matching files, sorted by bytes,
  * unless a file has exactly that name. Unbalanced braces, a pattern that matches no file,
  * and an empty URL are errors. */
-TARN_API TARN_CHECKED tarn_status tarn_urls_expand(const char *list, tarn_urls *out,
+TARN_API TARN_CHECKED tarn_status tarn_urls_expand(const char *list, tarn_urls **out,
                                                    tarn_error *err);
-TARN_API void tarn_urls_reset(tarn_urls *urls);
+TARN_API void tarn_urls_free(tarn_urls *urls);
 
 #ifdef __cplusplus
 }

@@ -1,8 +1,12 @@
 /* tarn/verify.h: checks all data of a dataset, and repairs what can be rebuilt.
  *
- * These are checked: every header of every shard, the end of each shard, the index
- * against the members in the shards, the .tarsum against both, every payload against its
- * checksum if one was recorded, and that no two members are indistinguishable. */
+ * These are checked:
+ *
+ * - folds and archives: every header of every shard, the end of each shard, the index
+ *   against the members in the shards, the .tarsum against both, every payload against
+ *   its checksum if one was recorded, and that no two members are indistinguishable;
+ * - array files: the header, every checksum, and that all bytes between arrays are zero;
+ * - record packs: the header, both tables in full, every span and every CRC. */
 #ifndef TARN_VERIFY_H
 #define TARN_VERIFY_H
 
@@ -15,9 +19,17 @@
 extern "C" {
 #endif
 
+typedef enum tarn_verify_as {
+    TARN_VERIFY_AUTO = 0,   /* by the ending of the path, or the first bytes */
+    TARN_VERIFY_ARRAYS = 1, /* an array file */
+    TARN_VERIFY_RECORDS = 2 /* a record pack */
+} tarn_verify_as;
+
 typedef struct tarn_verify_options {
-    size_t size;         /* of this struct; set by the initialiser */
-    bool repair;         /* rebuild index and sums, move torn tails into SHARD.bad */
+    size_t size; /* of this struct; set by the initialiser */
+    /* Folds and archives: rebuild index and sums, move torn tails into SHARD.bad. Array
+     * files: complete or undo an interrupted update. Record packs: TARN_ERR_USAGE. */
+    bool repair;
     unsigned threads;    /* 0: one per core */
     tarn_notice problem; /* called for each problem, with file, offset and reason */
     void *problem_context;
@@ -26,6 +38,7 @@ typedef struct tarn_verify_options {
     tarn_progress progress;
     void *progress_context;
     bool allow_pipe; /* run pipe: commands in a shell */
+    tarn_verify_as as;
 } tarn_verify_options;
 
 #define TARN_VERIFY_OPTIONS_INIT                                                         \
@@ -35,15 +48,20 @@ typedef struct tarn_verify_options {
 TARN_API void tarn_verify_options_init(tarn_verify_options *options, size_t size);
 
 typedef struct tarn_verify_report {
-    uint64_t folds, shards, members, samples;
-    uint64_t indexed;     /* folds that have an index */
-    uint64_t checksummed; /* members whose payload was compared with its checksum */
+    uint64_t folds, shards;
+    uint64_t members; /* or arrays */
+    uint64_t samples; /* or records */
+    uint64_t indexed; /* folds that have an index */
+    /* Members, arrays or records that were compared with their checksums. */
+    uint64_t checksummed;
     uint64_t problems;
     uint64_t repairs;
     uint64_t remaining; /* problems left after repair; equals problems without repair */
+    uint64_t bytes;     /* of the values in an array file, or payloads in a record pack */
 } tarn_verify_report;
 
-/* Checks "DIR" (all folds), "DIR:FOLD", "FILE.tar" or "FILE.taridx". Of a stream (see
+/* Checks "DIR" (all folds), "DIR:FOLD", "FILE.tar", "FILE.taridx", an array file or a
+ * record pack. Of a stream (see
  * tarn_tar_is_stream) it checks every header and the end, in constant memory, and counts
  * samples as tarn/samples.h groups them. TARN_OK means that the check was completed, not
  * that no problem was found: report->remaining is the number of remaining problems. */

@@ -85,17 +85,11 @@ static PyObject *stored(PyObject *self, PyObject *unused)
     return out;
 }
 
-static PyObject *file_fields(PyObject *self, PyObject *unused)
-{
-    return names_by(self, tarn_dataset_file_field);
-}
-
-static PyObject *set_names(PyObject *self, const tarn_field_set *set)
+static PyObject *set_names(const tarn_field_set *set)
 {
     PyObject *names = PyTuple_New((Py_ssize_t)set->n_fields);
     for (size_t i = 0; names && i < set->n_fields; i++) {
-        const char *name = tarn_dataset_file_field(set_of(self), set->fields[i]);
-        PyObject *text = tarnpy_text(name, strlen(name));
+        PyObject *text = tarnpy_text(set->fields[i], strlen(set->fields[i]));
         if (!text || PyTuple_SetItem(names, (Py_ssize_t)i, text) != 0) Py_CLEAR(names);
     }
     return names;
@@ -103,22 +97,22 @@ static PyObject *set_names(PyObject *self, const tarn_field_set *set)
 
 static PyObject *field_sets(PyObject *self, PyObject *unused)
 {
-    tarn_field_sets sets;
+    tarn_field_sets *sets;
     tarn_error err;
     tarn_status status;
     TARNPY_UNLOCKED(status, tarn_dataset_field_sets(set_of(self), &sets, &err));
     if (status != TARN_OK) return tarnpy_raise(state_of(self), &err);
     PyObject *list = PyList_New(0);
-    for (size_t i = 0; list && i < sets.count; i++) {
-        PyObject *names = set_names(self, &sets.sets[i]);
-        PyObject *item =
-            names ? Py_BuildValue("NKK", names, (unsigned long long)sets.sets[i].samples,
-                                  (unsigned long long)sets.sets[i].twice)
-                  : NULL;
+    for (size_t i = 0; list && i < sets->count; i++) {
+        PyObject *names = set_names(sets->sets[i]);
+        PyObject *item = names ? Py_BuildValue("NKK", names,
+                                               (unsigned long long)sets->sets[i]->samples,
+                                               (unsigned long long)sets->sets[i]->twice)
+                               : NULL;
         if (!item || PyList_Append(list, item) != 0) Py_CLEAR(list);
         Py_XDECREF(item);
     }
-    tarn_field_sets_reset(&sets);
+    tarn_field_sets_free(sets);
     return list;
 }
 
@@ -194,21 +188,6 @@ static PyObject *lookup(PyObject *self, PyObject *wanted)
     }
     PyMem_Free(numbers);
     tarnpy_strings_free(&list);
-    return result;
-}
-
-static PyObject *key_of_name(PyObject *self, PyObject *name)
-{
-    PyObject *kept, *result;
-    tarn_text text = {NULL, 0, 0};
-    tarn_error err;
-    const char *from = tarnpy_utf8(name, &kept);
-    if (!from) return NULL;
-    result = tarn_dataset_key_of_name(set_of(self), from, &text, &err) == TARN_OK
-                 ? tarnpy_text(text.data, text.size)
-                 : tarnpy_raise(state_of(self), &err);
-    tarn_text_reset(&text);
-    Py_XDECREF(kept);
     return result;
 }
 
@@ -359,24 +338,14 @@ static PyObject *shard_counts(PyObject *self, PyObject *unused)
     return tarnpy_raise(state_of(self), &err);
 }
 
-static PyObject *mix_at(PyObject *self, PyObject *number)
-{
-    tarn_place place;
-    if (locate(self, number, &place) != 0) return NULL;
-    return Py_BuildValue("IKK", place.source, (unsigned long long)place.pass,
-                         (unsigned long long)place.sample);
-}
-
 PyMethodDef tarnpy_filter_methods[] = {
     {"info", info, METH_NOARGS, NULL},
     {"fields", fields, METH_NOARGS, NULL},
     {"stored", stored, METH_NOARGS, NULL},
-    {"file_fields", file_fields, METH_NOARGS, NULL},
     {"field_sets", field_sets, METH_NOARGS, NULL},
     {"keys", keys, METH_O, NULL},
     {"find", find, METH_O, NULL},
     {"lookup", lookup, METH_O, NULL},
-    {"key_of_name", key_of_name, METH_O, NULL},
     {"shard", shard, METH_O, NULL},
     {"index", tarnpy_handle_index, METH_NOARGS, NULL},
     {"rows", tarnpy_handle_rows, METH_O, NULL},
@@ -398,7 +367,6 @@ PyMethodDef tarnpy_filter_methods[] = {
     {"integers", integers, METH_VARARGS, NULL},
     {"numbers", numbers, METH_VARARGS, NULL},
     {"shard_counts", shard_counts, METH_NOARGS, NULL},
-    {"mix_at", mix_at, METH_O, NULL},
     {"read_batch", tarnpy_read_batch, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

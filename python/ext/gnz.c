@@ -296,8 +296,8 @@ static PyObject *gnz_open(PyObject *module, PyObject *args)
 
 typedef struct verification {
     const char *name;
-    tarn_gnz_verify_options options;
-    tarn_gnz_report report;
+    tarn_verify_options options;
+    tarn_verify_report report;
     tarn_status status;
     tarn_error err;
 } verification;
@@ -305,19 +305,22 @@ typedef struct verification {
 static void do_verify(void *context)
 {
     verification *v = context;
-    v->status =
-        tarn_gnz_verify(v->name, &v->options, &v->report, sizeof v->report, &v->err);
+    v->status = tarn_verify(v->name, &v->options, &v->report, sizeof v->report, &v->err);
 }
 
-static PyObject *gnz_verify(PyObject *module, PyObject *args)
+/* The report of an array file or, without repair, of a record pack. */
+static PyObject *verify(PyObject *module, PyObject *args)
 {
-    verification v = {.options = TARN_GNZ_VERIFY_OPTIONS_INIT};
+    verification v = {.options = TARN_VERIFY_OPTIONS_INIT};
     PyObject *path;
     tarnpy_problems problems = {0};
     atomic_bool stop = false;
-    int repair;
-    if (!PyArg_ParseTuple(args, "O&p", tarnpy_path, &path, &repair)) return NULL;
+    int arrays, repair;
+    if (!PyArg_ParseTuple(args, "O&ppI", tarnpy_path, &path, &arrays, &repair,
+                          &v.options.threads))
+        return NULL;
     v.name = PyBytes_AsString(path);
+    v.options.as = arrays ? TARN_VERIFY_ARRAYS : TARN_VERIFY_RECORDS;
     v.options.repair = repair;
     v.options.problem = tarnpy_problems_add;
     v.options.problem_context = &problems;
@@ -326,8 +329,8 @@ static PyObject *gnz_verify(PyObject *module, PyObject *args)
     tarnpy_run(do_verify, &v, &stop);
     PyObject *list = tarnpy_problems_end(module, path, &problems, v.status, &v.err);
     if (!list) return NULL;
-    const tarn_gnz_report *r = &v.report;
-    return Py_BuildValue("KKKKKN", (unsigned long long)r->arrays,
+    const tarn_verify_report *r = &v.report;
+    return Py_BuildValue("KKKKKN", (unsigned long long)(arrays ? r->members : r->samples),
                          (unsigned long long)r->bytes, (unsigned long long)r->checksummed,
                          (unsigned long long)r->problems, (unsigned long long)r->repairs,
                          list);
@@ -335,8 +338,9 @@ static PyObject *gnz_verify(PyObject *module, PyObject *args)
 
 static PyMethodDef functions[] = {
     {"gnz_open", gnz_open, METH_VARARGS, "gnz_open(path, mapped)"},
-    {"gnz_verify", gnz_verify, METH_VARARGS,
-     "gnz_verify(path, repair): (arrays, bytes, checksummed, problems, repairs, [text])"},
+    {"verify", verify, METH_VARARGS,
+     "verify(path, arrays, repair, threads): (count, bytes, checksummed, problems, "
+     "repairs, [text])"},
     {NULL, NULL, 0, NULL}};
 
 int tarnpy_add_gnz(PyObject *module)

@@ -286,43 +286,6 @@ static PyObject *iac_build_segment_file(PyObject *module, PyObject *args)
 
 /* --- Whole IAC files --------------------------------------------------------------- */
 
-typedef struct verification {
-    const char *name;
-    tarn_iac_verify_options options;
-    tarn_iac_report report;
-    tarn_status status;
-    tarn_error err;
-} verification;
-
-static void do_verify(void *context)
-{
-    verification *v = context;
-    v->status =
-        tarn_iac_verify(v->name, &v->options, &v->report, sizeof v->report, &v->err);
-}
-
-static PyObject *iac_verify(PyObject *module, PyObject *args)
-{
-    verification v = {.options = TARN_IAC_VERIFY_OPTIONS_INIT};
-    PyObject *path;
-    tarnpy_problems problems = {0};
-    atomic_bool stop = false;
-    if (!PyArg_ParseTuple(args, "O&I", tarnpy_path, &path, &v.options.threads))
-        return NULL;
-    v.name = PyBytes_AsString(path);
-    v.options.problem = tarnpy_problems_add;
-    v.options.problem_context = &problems;
-    v.options.progress = tarnpy_stopped;
-    v.options.progress_context = &stop;
-    tarnpy_run(do_verify, &v, &stop);
-    PyObject *list = tarnpy_problems_end(module, path, &problems, v.status, &v.err);
-    if (!list) return NULL;
-    const tarn_iac_report *r = &v.report;
-    return Py_BuildValue("KKKKN", (unsigned long long)r->records,
-                         (unsigned long long)r->checksummed, (unsigned long long)r->bytes,
-                         (unsigned long long)r->problems, list);
-}
-
 static PyObject *iac_rewrite(PyObject *module, PyObject *args)
 {
     PyObject *from, *to, *options;
@@ -423,8 +386,6 @@ static PyMethodDef functions[] = {
      "iac_build_segment(target, data)"},
     {"iac_build_segment_file", iac_build_segment_file, METH_VARARGS,
      "iac_build_segment_file(target, path, length)"},
-    {"iac_verify", iac_verify, METH_VARARGS,
-     "iac_verify(path, threads): (records, checksummed, bytes, problems, [text])"},
     {"iac_rewrite", iac_rewrite, METH_VARARGS,
      "iac_rewrite(from, to, header, options, upgrade)"},
     {"iac_rows", iac_rows, METH_VARARGS, "iac_rows(columns, rows): an Arrow stream"},

@@ -335,7 +335,8 @@ static each each_by_form(loader *self, const column *how_to, uint64_t sample,
     tarn_field_form form;
     tarn_error err;
     tarn_dataset *base = tarn_dataset_unordered(((tarnpy_handle *)self->handle)->set);
-    if (tarn_dataset_form(base, sample, how_to->field, &form, &err) != TARN_OK)
+    if (tarn_dataset_form(base, sample, how_to->field, &form, sizeof form, &err) !=
+        TARN_OK)
         return EACH_BYTES;
     if (form.form == TARN_FORM_NAMED) return each_by_name(*name = form.codec);
     if (form.form == TARN_FORM_TEXT) return EACH_TEXT;

@@ -108,8 +108,8 @@ static PyObject *formed(const source *from, tarn_view *view)
 {
     tarn_field_form form;
     tarn_error err;
-    if (tarn_dataset_form(set_of(from), from->sample, from->field, &form, &err) !=
-        TARN_OK) {
+    if (tarn_dataset_form(set_of(from), from->sample, from->field, &form, sizeof form,
+                          &err) != TARN_OK) {
         tarn_view_release(view);
         return tarnpy_raise_key(from->dataset->state, &err);
     }

@@ -259,7 +259,7 @@ PyDoc_STRVAR(expand_doc, "expand_urls(text)\n--\n\nReturns the URLs of a list wi
 static PyObject *expand_urls(PyObject *module, PyObject *text)
 {
     PyObject *bytes = NULL, *list = NULL;
-    tarn_urls urls;
+    tarn_urls *urls;
     tarn_error err;
     tarn_status status;
     if (!tarnpy_path(text, &bytes)) return NULL;
@@ -267,13 +267,13 @@ static PyObject *expand_urls(PyObject *module, PyObject *text)
     Py_DECREF(bytes);
     if (status != TARN_OK) return tarnpy_raise(tarnpy_module_state(module), &err);
     list = PyList_New(0);
-    for (size_t i = 0; list && i < urls.count; i++) {
-        PyObject *item = PyUnicode_DecodeFSDefault(urls.urls[i]);
+    for (size_t i = 0; list && i < urls->count; i++) {
+        PyObject *item = PyUnicode_DecodeFSDefault(urls->urls[i]);
         int failed = item ? PyList_Append(list, item) : -1;
         Py_XDECREF(item);
         if (failed) Py_CLEAR(list);
     }
-    tarn_urls_reset(&urls);
+    tarn_urls_free(urls);
     return list;
 }
 

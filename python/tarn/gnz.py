@@ -426,7 +426,7 @@ def verify(path: Path, *, repair: bool = False) -> Report:
     >>> tarn.gnz.verify("some.gnz").problems
     0
     """
-    return Report(*_tarn.gnz_verify(path, repair))
+    return Report(*_tarn.verify(path, True, repair, 0))
 
 
 # --- Writing ---------------------------------------------------------------------------------

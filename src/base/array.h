@@ -5,6 +5,9 @@
 
 #include <tarn/array.h>
 
+/* The number of elements. */
+uint64_t tarn__array_count(const tarn_array *array);
+
 /* Copies the elements unchanged to out, which has room for tarn_array_bytes. The last
  * index runs fastest, or the first one with fortran. */
 void tarn__array_pack(const tarn_array *array, bool fortran, void *out);

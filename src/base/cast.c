@@ -83,7 +83,7 @@ static float half_to_float(uint16_t half)
     return float_of(sign | ((rest << 13) + (112u << 23)));
 }
 
-static double half_to_double(uint16_t half)
+double tarn__half_to_double(uint16_t half)
 {
     uint64_t sign = (uint64_t)(half & HALF_SIGN) << 48, rest = half & 0x7fffu;
     if (rest >= HALF_INFINITY)
@@ -192,7 +192,7 @@ INTEGER_ROW(u4, v)
 INTEGER_ROW(i8, v)
 INTEGER_ROW(u8, v)
 FRACTION_ROW(f2, half_to_float(v), v, (v & 0x7fff) != 0, half_to_float(v),
-             half_to_double(v), 0)
+             tarn__half_to_double(v), 0)
 FRACTION_ROW(f4, v, tarn__half_from_float(v), v != 0, v, (double)v, 0)
 FRACTION_ROW(f8, v, half_from_double(v), v != 0, (float)v, v, 0)
 FRACTION_ROW(c8, v.re, tarn__half_from_float(v.re), v.re != 0 || v.im != 0, v.re,

@@ -33,5 +33,6 @@ void tarn__cast_run(const tarn__cast *cast, void *to, const void *from, size_t c
 
 /* IEEE binary16, as bits. */
 uint16_t tarn__half_from_float(float value);
+double tarn__half_to_double(uint16_t half);
 
 #endif

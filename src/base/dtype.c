@@ -6,6 +6,7 @@
 #include "base/array.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/number.h"
 
 #define CHARACTER 4u /* bytes of one character of U */
 
@@ -29,16 +30,12 @@ static bool size_is_known(char kind, uint32_t size)
     }
 }
 
-/* Decimal digits without a sign or leading zeros, up to INT32_MAX as in NumPy. */
+/* No sign and no leading zeros, up to INT32_MAX as in NumPy. */
 static bool parse_size(const char *text, size_t len, uint32_t *out)
 {
-    uint64_t value = 0;
-    if (len == 0 || len > 10 || (len > 1 && text[0] == '0')) return false;
-    for (size_t i = 0; i < len; i++) {
-        if (text[i] < '0' || text[i] > '9') return false;
-        value = value * 10 + (uint64_t)(text[i] - '0');
-    }
-    if (value > INT32_MAX) return false;
+    uint64_t value;
+    if (len > 1 && text[0] == '0') return false;
+    if (!tarn__digits(text, len, INT32_MAX, &value)) return false;
     *out = (uint32_t)value;
     return true;
 }
@@ -71,13 +68,12 @@ tarn_status tarn_dtype_parse(const char *text, size_t len, tarn_dtype *out,
 {
     TARN__NEED(err, "text", text);
     TARN__NEED(err, "out", out);
-    char shown[64];
     if (parse_dtype(text, len, out)) return TARN_OK;
     return tarn__fail(
         err, TARN_ERR_UNSUPPORTED,
         "unsupported element type \"%s\"; supported are |b1, integers i and u of 1 to 8 "
         "bytes, <f2, <f4, <f8, <c8, <c16, |S and <U",
-        tarn_printable(shown, sizeof shown, text, len));
+        TARN__SHOW(text, len));
 }
 
 char *tarn_dtype_text(tarn_dtype dtype, char *out)
@@ -123,9 +119,8 @@ tarn_status tarn__array_check(const tarn_array *array, tarn_error *err)
     return tarn_array_init(&checked, NULL, t, array->ndim, array->shape, err);
 }
 
-uint64_t tarn_array_count(const tarn_array *array)
+uint64_t tarn__array_count(const tarn_array *array)
 {
-    if (!array) return 0;
     uint64_t count = 1;
     for (unsigned i = 0; i < array->ndim; i++)
         count *= array->shape[i];
@@ -135,13 +130,13 @@ uint64_t tarn_array_count(const tarn_array *array)
 uint64_t tarn_array_bytes(const tarn_array *array)
 {
     if (!array) return 0;
-    return tarn_array_count(array) * array->dtype.size;
+    return tarn__array_count(array) * array->dtype.size;
 }
 
 bool tarn_array_is_packed(const tarn_array *array)
 {
     if (!array) return false;
-    if (tarn_array_count(array) == 0) return true;
+    if (tarn__array_count(array) == 0) return true;
     uint64_t step = array->dtype.size;
     for (unsigned i = array->ndim; i-- > 0;) {
         if (array->shape[i] != 1 && array->strides[i] != (int64_t)step) return false;
@@ -152,7 +147,7 @@ bool tarn_array_is_packed(const tarn_array *array)
 
 bool tarn__array_is_fortran(const tarn_array *array)
 {
-    if (tarn_array_count(array) == 0) return true;
+    if (tarn__array_count(array) == 0) return true;
     uint64_t step = array->dtype.size;
     for (unsigned i = 0; i < array->ndim; i++) {
         if (array->shape[i] != 1 && array->strides[i] != (int64_t)step) return false;

@@ -43,6 +43,9 @@ static inline tarn_status tarn__fail_memory(tarn_error *err)
         if (!(given)) return tarn__fail(err, TARN_ERR_USAGE, name " is NULL");           \
     } while (0)
 
+/* A name from a file or a caller, of len bytes, as it is shown in a message. */
+#define TARN__SHOW(name, len) tarn_printable((char[200]){0}, 200, name, len)
+
 /* Adds path and offset to a failure that was reported without them. */
 void tarn__error_place(tarn_error *err, const char *path, uint64_t offset);
 

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/number.h"
+#include "base/sort.h"
 #include "base/utf8.h"
 
 #define FEW_KEYS 8u /* up to this many keys are compared pairwise */
@@ -42,12 +43,11 @@ static char peek(const reader *r)
 
 static tarn_status unexpected(reader *r, const char *wanted)
 {
-    char shown[32];
     if (r->at >= r->len)
         return fail(r, r->at, "expected %s, found the end of the text", wanted);
     size_t n = tarn__utf8_valid_length(r->doc->text + r->at, r->len - r->at);
-    tarn_printable(shown, sizeof shown, r->doc->text + r->at, n ? n : 1);
-    return fail(r, r->at, "expected %s, found '%s'", wanted, shown);
+    return fail(r, r->at, "expected %s, found '%s'", wanted,
+                TARN__SHOW(r->doc->text + r->at, n ? n : 1));
 }
 
 static void skip_blanks(reader *r)
@@ -221,9 +221,7 @@ static tarn_status read_string(reader *r)
 
 static int compare_text(const tarn__json *a, const tarn__json *b)
 {
-    size_t less = a->size < b->size ? a->size : b->size;
-    int order = memcmp(a->u.text, b->u.text, less);
-    return order ? order : (a->size > b->size) - (a->size < b->size);
+    return tarn__compare_bytes(a->u.text, a->size, b->u.text, b->size);
 }
 
 static int by_key(const void *pa, const void *pb, void *values)
@@ -287,7 +285,6 @@ static tarn_status settle_equal(reader *r, uint32_t count, uint32_t *out_twice)
 
 static tarn_status check_keys(reader *r, const tarn__json *object)
 {
-    char shown[128];
     uint32_t count = object->size, twice = 0;
     if (count < 2) return TARN_OK;
     TARN_TRY(list_members(r, object));
@@ -296,9 +293,8 @@ static tarn_status check_keys(reader *r, const tarn__json *object)
     TARN_TRY(settle_equal(r, count, &twice));
     if (!twice || r->options->last_wins) return TARN_OK;
     const tarn__json *key = r->doc->values + twice;
-    tarn_printable(shown, sizeof shown, key->u.text, key->size);
     return fail(r, (uint64_t)(key->u.text - r->doc->text - 1),
-                "duplicate key \"%s\" in one object", shown);
+                "duplicate key \"%s\" in one object", TARN__SHOW(key->u.text, key->size));
 }
 
 /* A list or object that is being copied: its next element, and the position of its
@@ -535,26 +531,14 @@ const tarn__json *tarn__json_find(const tarn__json *object, const char *key)
     return NULL;
 }
 
-/* The value of the digits, if it is at most most. */
-static bool magnitude(const char *text, size_t len, uint64_t most, uint64_t *out)
-{
-    uint64_t value = 0;
-    for (size_t i = 0; i < len; i++) {
-        uint64_t digit = (uint64_t)(text[i] - '0');
-        if (value > (most - digit) / 10) return false;
-        value = value * 10 + digit;
-    }
-    *out = value;
-    return true;
-}
-
 bool tarn__json_int64(const tarn__json *v, int64_t *out)
 {
     uint64_t value;
     if (v->kind != TARN__JSON_INTEGER) return false;
     bool negative = v->u.text[0] == '-';
     uint64_t most = (uint64_t)INT64_MAX + negative;
-    if (!magnitude(v->u.text + negative, v->size - negative, most, &value)) return false;
+    if (!tarn__digits(v->u.text + negative, v->size - negative, most, &value))
+        return false;
     *out = negative ? (int64_t)(0 - value) : (int64_t)value;
     return true;
 }
@@ -562,7 +546,7 @@ bool tarn__json_int64(const tarn__json *v, int64_t *out)
 bool tarn__json_uint64(const tarn__json *v, uint64_t *out)
 {
     if (v->kind != TARN__JSON_INTEGER || v->u.text[0] == '-') return false;
-    return magnitude(v->u.text, v->size, UINT64_MAX, out);
+    return tarn__digits(v->u.text, v->size, UINT64_MAX, out);
 }
 
 bool tarn__json_double(const tarn__json *v, double *out)

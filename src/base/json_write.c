@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/number.h"
+#include "base/sort.h"
 #include "base/utf8.h"
 
 /* --- Bytes ---------------------------------------------------------------------- */
@@ -269,9 +270,7 @@ static int by_text(const void *pa, const void *pb)
 {
     const tarn__json *a = *(const tarn__json *const *)pa;
     const tarn__json *b = *(const tarn__json *const *)pb;
-    size_t less = a->size < b->size ? a->size : b->size;
-    int order = memcmp(a->u.text, b->u.text, less);
-    return order ? order : (a->size > b->size) - (a->size < b->size);
+    return tarn__compare_bytes(a->u.text, a->size, b->u.text, b->size);
 }
 
 static const tarn__json **sorted_keys(tarn__json_writer *w, const tarn__json *object)

@@ -162,3 +162,36 @@ tarn__name tarn__names_get(const tarn__names *names, size_t id)
 {
     return (tarn__name){names->entries[id].name, names->entries[id].size};
 }
+
+tarn_status tarn__names_join(const tarn__names *names, tarn__buf *out, tarn_error *err)
+{
+    for (size_t i = 0; i < names->count; i++) {
+        if (i) TARN_TRY(tarn__buf_add(out, "\n", 1, err));
+        TARN_TRY(tarn__buf_add(out, names->entries[i].name, names->entries[i].size, err));
+    }
+    return TARN_OK;
+}
+
+tarn_status tarn__names_split(tarn__names *names, const char *text, size_t size,
+                              size_t count, const char **out_wrong, size_t *out_at,
+                              tarn_error *err)
+{
+    size_t at = 0;
+    bool more = count > 0;
+    *out_wrong = NULL;
+    for (size_t i = 0; i < count && !*out_wrong; i++) {
+        const char *end = at < size ? memchr(text + at, '\n', size - at) : NULL;
+        size_t len = end ? (size_t)(end - text) - at : size - at;
+        uint32_t id;
+        *out_at = at;
+        if (!more) *out_wrong = "fewer names than were counted";
+        TARN_TRY(tarn__names_add(names, text + at, len, &id, err));
+        if (id != i && !*out_wrong) *out_wrong = "a name is listed twice";
+        more = end != NULL;
+        at += len + more;
+    }
+    if (*out_wrong || (at == size && !(count && more))) return TARN_OK;
+    *out_at = at;
+    *out_wrong = "more names than were counted";
+    return TARN_OK;
+}

@@ -37,4 +37,16 @@ uint64_t tarn__name_hash(const char *name, size_t len);
 
 tarn__name tarn__names_get(const tarn__names *names, size_t id);
 
+/* Appends all names, separated by newlines. */
+TARN_CHECKED tarn_status tarn__names_join(const tarn__names *names, tarn__buf *out,
+                                          tarn_error *err);
+
+/* The reverse: adds exactly count names from a text. *out_wrong is NULL, or says what is
+ * wrong at offset *out_at. count decides, because zero names and one empty name are both
+ * an empty text. */
+TARN_CHECKED tarn_status tarn__names_split(tarn__names *names, const char *text,
+                                           size_t size, size_t count,
+                                           const char **out_wrong, size_t *out_at,
+                                           tarn_error *err);
+
 #endif

@@ -178,3 +178,15 @@ size_t tarn__double_text(double value, char *out)
     out[at] = '\0';
     return at;
 }
+
+bool tarn__digits(const char *text, size_t len, uint64_t most, uint64_t *out)
+{
+    uint64_t value = 0;
+    for (size_t i = 0; i < len; i++) {
+        uint64_t digit = (uint64_t)(unsigned char)text[i] - '0';
+        if (digit > 9 || digit > most || value > (most - digit) / 10) return false;
+        value = value * 10 + digit;
+    }
+    *out = value;
+    return len > 0;
+}

@@ -2,7 +2,9 @@
 #ifndef TARN_BASE_NUMBER_H
 #define TARN_BASE_NUMBER_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define TARN__DOUBLE_MAX 32
 
@@ -18,5 +20,9 @@ const char *tarn__double_read(const char *text, double *out);
 
 /* The same for text that is known to be a number. */
 double tarn__double_parse(const char *text);
+
+/* Reads a number of decimal digits, at least one and nothing else. False also if it is
+ * more than most. */
+bool tarn__digits(const char *text, size_t len, uint64_t most, uint64_t *out);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define LEAST ((size_t)64 << 10) /* minimum size of a block in bytes */
 
@@ -39,6 +40,12 @@ void *tarn__slab_take(tarn__slab *slab, size_t size)
     void *piece = b->data + b->used;
     b->used += size;
     return piece;
+}
+
+void *tarn__slab_zeros(tarn__slab *slab, size_t size)
+{
+    void *piece = tarn__slab_take(slab, size);
+    return piece ? memset(piece, 0, size) : NULL;
 }
 
 void tarn__slab_rewind(tarn__slab *slab)

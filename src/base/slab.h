@@ -14,6 +14,9 @@ typedef struct tarn__slab {
 /* Aligned to TARN__SLAB_ALIGN; NULL if out of memory. */
 void *tarn__slab_take(tarn__slab *slab, size_t size);
 
+/* The same, filled with zeros. */
+void *tarn__slab_zeros(tarn__slab *slab, size_t size);
+
 /* Makes all memory that was taken available again. */
 void tarn__slab_rewind(tarn__slab *slab);
 void tarn__slab_free(tarn__slab *slab);

@@ -6,20 +6,9 @@
 #include <tarn/codec.h>
 #include <tarn/image.h>
 
-#include "base/buf.h"
+#include "base/compress.h"
 
 /* --- Helpers for families ------------------------------------------------------- */
-
-/* Appends a copy of data. */
-TARN_CHECKED tarn_status tarn__bytes_add(tarn_bytes *bytes, const void *data, size_t len,
-                                         tarn_error *err);
-
-/* Appends n uninitialized bytes and returns them, or NULL if memory is short. */
-unsigned char *tarn__bytes_extend(tarn_bytes *bytes, size_t n, tarn_error *err);
-
-/* The bytes as a buffer, which tarn__bytes_take must take back in every case. */
-tarn__buf tarn__bytes_lend(tarn_bytes *bytes);
-void tarn__bytes_take(tarn_bytes *bytes, const tarn__buf *buf);
 
 /* The error for a value of the wrong kind: "field .npy takes an array (or bytes and text,
  * which are written unchanged), not an integer". */
@@ -74,8 +63,6 @@ typedef enum tarn__codec_class {
 } tarn__codec_class;
 
 tarn__codec_class tarn__codec_class_of(const char *field);
-
-typedef enum tarn__squeeze { TARN__PLAIN, TARN__GZIP, TARN__ZSTD } tarn__squeeze;
 
 /* Whether fields with this name are images, also compressed ones; label maps (seg8, ...);
  * or any arrays that can be a mask. */
@@ -190,31 +177,6 @@ TARN_CHECKED tarn_status tarn__ppm_into(const void *data, size_t size,
 /* Converts 1 or 3 channels to 1, 3 or 4, or copies. */
 void tarn__pixels_convert(const unsigned char *from, unsigned have, unsigned char *to,
                           unsigned want, uint64_t count);
-
-/* --- Compression ---------------------------------------------------------------- */
-
-TARN_CHECKED tarn_status tarn__squeeze_add(tarn__squeeze how, const void *data,
-                                           size_t size,
-                                           const tarn_encode_options *options,
-                                           tarn_bytes *out, tarn_error *err);
-
-/* Expands all members or frames. TARN_ERR_LIMIT if the result exceeds max_size. */
-TARN_CHECKED tarn_status tarn__expand(tarn__squeeze how, const void *data, size_t size,
-                                      uint64_t max_size, tarn_bytes *out,
-                                      tarn_error *err);
-
-/* Appends raw deflate data as in zip members, at zlib's default level. */
-TARN_CHECKED tarn_status tarn__deflate_add(const void *data, size_t size, tarn_bytes *out,
-                                           tarn_error *err);
-/* Expands to exactly the size of out. */
-TARN_CHECKED tarn_status tarn__inflate_into(const void *data, size_t size, void *out,
-                                            size_t out_size, tarn_error *err);
-/* Appends data with zlib's header and checksum. */
-TARN_CHECKED tarn_status tarn__zlib_add(const void *data, size_t size, int level,
-                                        tarn_bytes *out, tarn_error *err);
-/* Fills out and ignores the rest of the data. */
-TARN_CHECKED tarn_status tarn__unzlib_begin(const void *data, size_t size, void *out,
-                                            size_t out_size, tarn_error *err);
 
 /* --- NumPy ---------------------------------------------------------------------- */
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/checked.h"
 #include "base/error.h"
 #include "codec/codec.h"
@@ -95,7 +96,7 @@ static tarn_status take_pixels(const tarn_value *value, const char *extension,
     if (!real) return TARN_OK;
     void *samples = NULL;
     tarn_status status =
-        from_real(out->data, tarn_array_count(array), t.size, &samples, err);
+        from_real(out->data, tarn__array_count(array), t.size, &samples, err);
     free(*out_copy);
     *out_copy = samples;
     out->data = samples;
@@ -376,6 +377,6 @@ tarn_status tarn__ppm_decode(const void *data, size_t size,
     TARN_TRY(tarn__pixels_make(out, info.width, info.height, info.channels, deep ? 16 : 8,
                                options, err));
     ppm_samples((const unsigned char *)data + at, deep, out->arrays->data, deep,
-                tarn_array_count(out->arrays));
+                tarn__array_count(out->arrays));
     return TARN_OK;
 }

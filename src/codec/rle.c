@@ -11,26 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/bytes.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/sort.h"
 #include "codec/codec.h"
 
 #define PREFIX 17u
-
-static uint64_t get_number(const unsigned char *p, unsigned size)
-{
-    switch (size) {
-    case 1:
-        return *p;
-    case 2:
-        return tarn__get16(p);
-    case 4:
-        return tarn__get32(p);
-    default:
-        return tarn__get64(p);
-    }
-}
 
 static void put_number(unsigned char *p, uint64_t value, unsigned size)
 {
@@ -66,19 +54,13 @@ static tarn_status find_runs(runs *r, const unsigned char *data, uint64_t count,
 {
     uint64_t sign = dtype.kind == 'i' ? UINT64_C(1) << (8 * dtype.size - 1) : UINT64_C(0);
     for (uint64_t i = 0, begin = 0; i < count; begin = i) {
-        uint64_t value = get_number(data + i * dtype.size, dtype.size);
+        uint64_t value = tarn__get_uint(data + i * dtype.size, dtype.size);
         do
             i++;
-        while (i < count && get_number(data + i * dtype.size, dtype.size) == value);
+        while (i < count && tarn__get_uint(data + i * dtype.size, dtype.size) == value);
         TARN_TRY(add_run(r, value ^ sign, i - begin, err));
     }
     return TARN_OK;
-}
-
-static int compare(const void *pa, const void *pb)
-{
-    uint64_t a = *(const uint64_t *)pa, b = *(const uint64_t *)pb;
-    return (a > b) - (a < b);
 }
 
 static tarn_status make_table(runs *r, tarn_error *err)
@@ -86,7 +68,7 @@ static tarn_status make_table(runs *r, tarn_error *err)
     r->table = malloc(r->count * sizeof *r->table);
     if (!r->table) return tarn__fail_memory(err);
     memcpy(r->table, r->values, r->count * sizeof *r->table);
-    qsort(r->table, r->count, sizeof *r->table, compare);
+    qsort(r->table, r->count, sizeof *r->table, tarn__by_u64);
     for (size_t i = 0; i < r->count; i++)
         if (i == 0 || r->table[i] != r->table[r->table_size - 1])
             r->table[r->table_size++] = r->table[i];
@@ -127,8 +109,8 @@ static tarn_status write_runs(const tarn_array *array, const runs *r, tarn_bytes
     for (size_t i = 0; i < r->table_size; i++, p += size)
         put_number(p, r->table[i] ^ sign, size);
     for (size_t i = 0; i < r->count; i++, p += index) {
-        const uint64_t *at =
-            bsearch(&r->values[i], r->table, r->table_size, sizeof *r->table, compare);
+        const uint64_t *at = bsearch(&r->values[i], r->table, r->table_size,
+                                     sizeof *r->table, tarn__by_u64);
         put_number(p, (uint64_t)(at - r->table), index);
     }
     for (size_t i = 0; i < r->count; i++, p += index)
@@ -144,7 +126,7 @@ TARN__ENCODER(tarn__encode_rle)
     runs r = {0};
     if (!array || (array->dtype.kind != 'i' && array->dtype.kind != 'u'))
         return tarn__wrong_value(err, extension, "an array of integers", value);
-    uint64_t count = tarn_array_count(array);
+    uint64_t count = tarn__array_count(array);
     if (count == 0)
         return tarn__fail(err, TARN_ERR_UNSUPPORTED,
                           "an empty array cannot be run-length encoded");
@@ -219,8 +201,8 @@ static tarn_status expand(const parts *r, unsigned char *out, uint64_t count,
 {
     unsigned size = r->dtype.size;
     for (uint64_t i = 0; i < r->count; i++) {
-        uint64_t index = get_number(r->indices + i * r->index, r->index);
-        uint64_t length = get_number(r->lengths + i * r->index, r->index);
+        uint64_t index = tarn__get_uint(r->indices + i * r->index, r->index);
+        uint64_t length = tarn__get_uint(r->lengths + i * r->index, r->index);
         if (index >= r->table_size) return malformed(err, "index is outside the table");
         if (length > count) return malformed(err, "the runs are longer than the shape");
         repeat_value(out, r->table + index * size, size, length);
@@ -237,7 +219,7 @@ TARN__DECODER(tarn__decode_rle)
     TARN_TRY(
         tarn__value_make_array(out, r.dtype, r.ndim, r.shape, options->max_size, err));
     tarn_status status =
-        expand(&r, out->arrays->data, tarn_array_count(out->arrays), err);
+        expand(&r, out->arrays->data, tarn__array_count(out->arrays), err);
     if (status != TARN_OK) tarn_value_release(out);
     return status;
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "codec/codec.h"
@@ -75,7 +76,7 @@ TARN__ENCODER(tarn__encode_seg)
     TARN_TRY(tarn__array_native(array, &pixels.data, &copy, err));
     tarn_status status = TARN_OK;
     if (l->channels > 1) {
-        status = spread(pixels.data, tarn_array_count(array), l->channels, &bytes, err);
+        status = spread(pixels.data, tarn__array_count(array), l->channels, &bytes, err);
         pixels.data = bytes;
     }
     if (status == TARN_OK) status = tarn__png_encode(&pixels, options, out, err);

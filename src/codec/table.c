@@ -153,13 +153,11 @@ static tarn_status encode_value(const request *r, const tarn_value *value,
                                 const tarn_encode_options *options, tarn_bytes *out,
                                 tarn_error *err)
 {
-    char shown[128];
-    tarn_printable(shown, sizeof shown, r->extension, strlen(r->extension));
     if (!r->encode)
         return tarn__fail(
             err, TARN_ERR_UNSUPPORTED,
             "no codec encodes a value for the extension \"%s\"; pass bytes or text",
-            shown);
+            TARN__SHOW(r->extension, strlen(r->extension)));
     return r->encode(r->extension, value, options, out, err);
 }
 
@@ -237,8 +235,8 @@ static tarn_status decode_expanded(const request *r, const void *data, size_t si
                                    tarn_error *err)
 {
     tarn_bytes plain = TARN_BYTES_INIT;
-    tarn_status status =
-        tarn__expand(r->squeeze, data, size, options->max_size, &plain, err);
+    tarn__most most = {options->max_size, "max_size"};
+    tarn_status status = tarn__expand(r->squeeze, data, size, most, &plain, err);
     if (status == TARN_OK)
         status = decode_plain(r, plain.data, plain.size, options, out, err);
     if (status == TARN_OK) return tarn__value_own(out, plain.data, err);

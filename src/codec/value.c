@@ -1,4 +1,4 @@
-/* Growing bytes, and values with the memory they own. */
+/* Values with the memory they own. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,49 +7,6 @@
 #include "codec/codec.h"
 
 #define ALIGNMENT 64u /* of the elements of arrays allocated here */
-
-/* --- Bytes ---------------------------------------------------------------------- */
-
-tarn__buf tarn__bytes_lend(tarn_bytes *bytes)
-{
-    return (tarn__buf){.data = (char *)bytes->data,
-                       .size = bytes->size,
-                       .capacity = bytes->capacity,
-                       .max = SIZE_MAX};
-}
-
-void tarn__bytes_take(tarn_bytes *bytes, const tarn__buf *buf)
-{
-    bytes->data = (unsigned char *)buf->data;
-    bytes->size = buf->size;
-    bytes->capacity = buf->capacity;
-}
-
-unsigned char *tarn__bytes_extend(tarn_bytes *bytes, size_t n, tarn_error *err)
-{
-    tarn__buf buf = tarn__bytes_lend(bytes);
-    tarn_status status = tarn__buf_reserve(&buf, n ? n : 1, err);
-    tarn__bytes_take(bytes, &buf);
-    if (status != TARN_OK) return NULL;
-    bytes->size += n;
-    return bytes->data + bytes->size - n;
-}
-
-tarn_status tarn__bytes_add(tarn_bytes *bytes, const void *data, size_t len,
-                            tarn_error *err)
-{
-    tarn__buf buf = tarn__bytes_lend(bytes);
-    tarn_status status = tarn__buf_add(&buf, data, len, err);
-    tarn__bytes_take(bytes, &buf);
-    return status;
-}
-
-void tarn_bytes_release(tarn_bytes *bytes)
-{
-    if (!bytes) return;
-    free(bytes->data);
-    *bytes = (tarn_bytes)TARN_BYTES_INIT;
-}
 
 /* --- Reading values ------------------------------------------------------------- */
 
@@ -87,7 +44,7 @@ tarn_status tarn__array_native(const tarn_array *array, const void **out, void *
     if (!copy) return tarn__fail_memory(err);
     tarn__array_pack(array, false, copy);
     if (array->dtype.order == '>')
-        tarn__swap_bytes(copy, array->dtype, tarn_array_count(array));
+        tarn__swap_bytes(copy, array->dtype, tarn__array_count(array));
     *out = *out_copy = copy;
     return TARN_OK;
 }

@@ -9,12 +9,15 @@
 
 #include <tarn/iac.h>
 
-#include "base/checked.h"
 #include "base/error.h"
+#include "base/number.h"
 #include "base/options.h"
 #include "base/text.h"
 #include "dataset/order.h"
+#include "gnz/reader.h"
+#include "iac/file.h"
 #include "io/file.h"
+#include "itar/fold_read.h"
 
 /* --- Sources ----------------------------------------------------------------------- */
 
@@ -75,6 +78,27 @@ static const tarn__storage_kind *kind_of(const char *path)
     return &tarn__kind_fold;
 }
 
+TARN__DEFINE_INIT(tarn_verify_options, TARN_VERIFY_OPTIONS_INIT)
+
+tarn_status tarn_verify(const char *path, const tarn_verify_options *options,
+                        tarn_verify_report *report, size_t size, tarn_error *err)
+{
+    TARN__NEED(err, "path", path);
+    TARN__NEED(err, "report", report);
+    tarn_verify_report found = {0};
+    TARN__FILL_OUT(report, size, found);
+    TARN__OPTIONS(tarn_verify_options, o, TARN_VERIFY_OPTIONS_INIT, options, err);
+    tarn_dataset_kind kind = o.as == TARN_VERIFY_ARRAYS    ? TARN_DATASET_GNZ
+                             : o.as == TARN_VERIFY_RECORDS ? TARN_DATASET_IAC
+                                                           : kind_of(path)->kind;
+    tarn_status status =
+        (kind == TARN_DATASET_GNZ   ? tarn__gnz_verify
+         : kind == TARN_DATASET_IAC ? tarn__iac_verify
+                                    : tarn__fold_verify)(path, &o, &found, err);
+    TARN__FILL_OUT(report, size, found);
+    return status;
+}
+
 static tarn_status open_source(const char *path, const tarn_dataset_options *o,
                                tarn__storage **out, tarn_error *err)
 {
@@ -96,15 +120,9 @@ tarn_status tarn__row_key(uint64_t row, tarn_text *out, tarn_error *err)
 
 bool tarn__find_row(const char *key, uint64_t from, uint64_t count, uint64_t *out)
 {
-    uint64_t value = 0;
-    if (!key[0] || (key[0] == '0' && key[1])) return false;
-    for (const char *p = key; *p; p++) {
-        if (*p < '0' || *p > '9' || !tarn__mul(value, 10, &value) ||
-            !tarn__add(value, (uint64_t)(*p - '0'), &value))
-            return false;
-    }
-    *out = value;
-    return value >= from && value < count;
+    if (key[0] == '0' && key[1]) return false;
+    return tarn__digits(key, strlen(key), UINT64_MAX, out) && *out >= from &&
+           *out < count;
 }
 
 /* --- Fields of the samples ---------------------------------------------------------- */
@@ -342,13 +360,6 @@ uint64_t tarn_dataset_count(const tarn_dataset *d)
 const char *tarn_dataset_field(const tarn_dataset *d, uint32_t field)
 {
     return d && field < d->n_fields ? d->names[field] : NULL;
-}
-
-const char *tarn_dataset_file_field(const tarn_dataset *d, uint32_t number)
-{
-    if (!d) return NULL;
-    const tarn__names *fields = &d->source->fields;
-    return number < fields->count ? tarn__names_get(fields, number).data : NULL;
 }
 
 tarn_status tarn_dataset_field_find(const tarn_dataset *d, const char *name,

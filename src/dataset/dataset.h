@@ -440,6 +440,10 @@ TARN_CHECKED tarn_status tarn__dataset_keys(tarn_dataset *dataset,
                                             uint64_t *offsets, size_t *out_done,
                                             tarn_error *err);
 
+/* The key for the name of a member or file; see TARN_CONDITION_JSON. */
+TARN_CHECKED tarn_status tarn__key_of_name(const tarn_dataset *dataset, const char *name,
+                                           tarn_text *out, tarn_error *err);
+
 /* The text of a pseudo field of a number. The view owns it. */
 TARN_CHECKED tarn_status tarn__pseudo(tarn_dataset *dataset, uint64_t sample, uint32_t id,
                                       tarn_view *out, tarn_error *err);

@@ -14,11 +14,9 @@ static tarn_form pseudo_form(uint32_t id)
                                                             : TARN_FORM_INTEGER;
 }
 
-tarn_status tarn_dataset_form(tarn_dataset *d, uint64_t sample, uint32_t field,
-                              tarn_field_form *out, tarn_error *err)
+static tarn_status find_form(tarn_dataset *d, uint64_t sample, uint32_t field,
+                             tarn_field_form *out, tarn_error *err)
 {
-    TARN__NEED(err, "dataset", d);
-    TARN__NEED(err, "out", out);
     TARN_TRY(tarn__check_field(d, field, err));
     uint32_t id = d->ids[field];
     if (tarn__is_pseudo(id)) {
@@ -36,6 +34,17 @@ tarn_status tarn_dataset_form(tarn_dataset *d, uint64_t sample, uint32_t field,
     *out = (tarn_field_form){.form = TARN_FORM_NAMED,
                              .codec = tarn__names_get(&s->fields, id).data};
     return s->kind->form ? s->kind->form(s->state, id, out, err) : TARN_OK;
+}
+
+tarn_status tarn_dataset_form(tarn_dataset *d, uint64_t sample, uint32_t field,
+                              tarn_field_form *out, size_t size, tarn_error *err)
+{
+    TARN__NEED(err, "dataset", d);
+    TARN__NEED(err, "out", out);
+    tarn_field_form form;
+    TARN_TRY(find_form(d, sample, field, &form, err));
+    TARN__FILL_OUT(out, size, form);
+    return TARN_OK;
 }
 
 /* --- Places and sizes -------------------------------------------------------------- */

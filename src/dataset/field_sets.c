@@ -8,19 +8,23 @@
 
 /* The sets found so far; the name of a set is the bytes of its field numbers. */
 typedef struct found {
+    tarn_field_sets out; /* what the caller sees; the first member */
     tarn__names names;
     tarn_field_set *sets;
-    size_t capacity;
+    const tarn_field_set **sorted;
+    const char **fields; /* of all sets */
+    size_t capacity, n_fields;
 } found;
 
-void tarn_field_sets_reset(tarn_field_sets *sets)
+void tarn_field_sets_free(tarn_field_sets *sets)
 {
-    if (!sets) return;
-    found *f = sets->owned;
-    if (f) tarn__names_reset(&f->names);
+    found *f = (found *)sets;
+    if (!f) return;
+    tarn__names_reset(&f->names);
+    free(f->sets);
+    free(f->sorted);
+    free(f->fields);
     free(f);
-    free(sets->sets);
-    *sets = (tarn_field_sets){0};
 }
 
 static tarn_status add_set(void *context, const uint32_t *fields, size_t n_fields,
@@ -34,6 +38,7 @@ static tarn_status add_set(void *context, const uint32_t *fields, size_t n_field
     if (f->names.count > before) {
         TARN_TRY(tarn__grow(&f->sets, sizeof *f->sets, before, &f->capacity, err));
         f->sets[id] = (tarn_field_set){.n_fields = n_fields};
+        f->n_fields += n_fields;
     }
     f->sets[id].samples += samples;
     f->sets[id].twice += twice;
@@ -52,39 +57,62 @@ static tarn_status add_all(const tarn_dataset *d, found *f, tarn_error *err)
     return status;
 }
 
-static int by_samples(const void *a, const void *b)
+static int by_samples(const void *a, const void *b, void *names)
 {
-    const tarn_field_set *x = a, *y = b;
-    if (x->samples != y->samples) return x->samples < y->samples ? 1 : -1;
-    size_t n = x->n_fields < y->n_fields ? x->n_fields : y->n_fields;
-    for (size_t i = 0; i < n; i++)
-        if (x->fields[i] != y->fields[i]) return x->fields[i] < y->fields[i] ? -1 : 1;
-    return (x->n_fields > y->n_fields) - (x->n_fields < y->n_fields);
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    const found *f = names;
+    uint64_t p = f->sets[x].samples, q = f->sets[y].samples;
+    if (p != q) return p < q ? 1 : -1;
+    tarn__name m = tarn__names_get(&f->names, x), n = tarn__names_get(&f->names, y);
+    const uint32_t *s = (const void *)m.data, *t = (const void *)n.data;
+    for (size_t i = 0; i < f->sets[x].n_fields && i < f->sets[y].n_fields; i++)
+        if (s[i] != t[i]) return s[i] < t[i] ? -1 : 1;
+    return (m.size > n.size) - (m.size < n.size);
 }
 
-tarn_status tarn_dataset_field_sets(tarn_dataset *d, tarn_field_sets *out,
+static tarn_status sort_sets(const tarn__names *fields, found *f, tarn_error *err)
+{
+    size_t count = f->names.count, used = 0;
+    uint32_t *order = malloc((count + 1) * sizeof *order);
+    f->sorted = malloc((count + 1) * sizeof *f->sorted);
+    f->fields = malloc((f->n_fields + 1) * sizeof *f->fields);
+    if (!order || !f->sorted || !f->fields) {
+        free(order);
+        return tarn__fail_memory(err);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t *ids = (const void *)tarn__names_get(&f->names, i).data;
+        order[i] = i;
+        f->sets[i].fields = f->fields + used;
+        for (size_t k = 0; k < f->sets[i].n_fields; k++)
+            f->fields[used++] = tarn__names_get(fields, ids[k]).data;
+    }
+    if (count) qsort_r(order, count, sizeof *order, by_samples, f);
+    for (size_t i = 0; i < count; i++)
+        f->sorted[i] = &f->sets[order[i]];
+    free(order);
+    f->out = (tarn_field_sets){f->sorted, count};
+    return TARN_OK;
+}
+
+tarn_status tarn_dataset_field_sets(tarn_dataset *d, tarn_field_sets **out,
                                     tarn_error *err)
 {
     TARN__NEED(err, "dataset", d);
     TARN__NEED(err, "out", out);
     const tarn__storage *s = d->source;
-    *out = (tarn_field_sets){0};
-    found *f = out->owned = calloc(1, sizeof *f);
+    *out = NULL;
+    found *f = calloc(1, sizeof *f);
     if (!f) return tarn__fail_memory(err);
     tarn__names_init(&f->names);
     d = tarn_dataset_unordered(d);
     tarn_status status =
         s->kind->sets ? s->kind->sets(s->state, &d->chain, d->count, add_set, f, err)
                       : add_all(d, f, err);
-    out->sets = f->sets;
-    out->count = f->names.count;
-    if (status != TARN_OK) {
-        tarn_field_sets_reset(out);
-        return status;
-    }
-    for (size_t i = 0; i < out->count; i++)
-        out->sets[i].fields =
-            (const uint32_t *)(const void *)tarn__names_get(&f->names, i).data;
-    if (out->count) qsort(out->sets, out->count, sizeof *out->sets, by_samples);
-    return TARN_OK;
+    if (status == TARN_OK) status = sort_sets(&s->fields, f, err);
+    if (status == TARN_OK)
+        *out = &f->out;
+    else
+        tarn_field_sets_free(&f->out);
+    return status;
 }

@@ -117,7 +117,7 @@ static tarn_status mark_list(key_work *k, const tarn__json *list, tarn_error *er
             status = tarn__fail_at(err, TARN_ERR_FORMAT, path, TARN_NO_OFFSET,
                                    "element %u of the list is not a string", i);
         if (status == TARN_OK)
-            status = tarn_dataset_key_of_name(k->work->set, v->u.text, &key, err);
+            status = tarn__key_of_name(k->work->set, v->u.text, &key, err);
         if (status == TARN_OK) status = mark_key(k, key.data, NULL, err);
     }
     tarn_text_reset(&key);

@@ -67,7 +67,6 @@ uint64_t tarn__runs_find(const tarn__run *runs, uint64_t count, uint64_t hash,
 tarn_status tarn__key_index_find(tarn__key_index *x, const char *path, const char *key,
                                  uint64_t from, uint64_t *out, tarn_error *err)
 {
-    char shown[200];
     size_t len = strlen(key);
     tarn_text found = {0};
     bool same = false;
@@ -86,6 +85,5 @@ tarn_status tarn__key_index_find(tarn__key_index *x, const char *path, const cha
     tarn_text_reset(&found);
     if (status != TARN_OK || same) return status;
     return tarn__fail_at(err, TARN_ERR_NO_SAMPLE, path, TARN_NO_OFFSET,
-                         "no sample has the key %s",
-                         tarn_printable(shown, sizeof shown, key, len));
+                         "no sample has the key %s", TARN__SHOW(key, len));
 }

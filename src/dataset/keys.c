@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/runs.h"
+#include "base/sort.h"
 #include "base/text.h"
 #include "dataset/dataset.h"
 #include "dataset/key_index.h"
@@ -95,10 +96,9 @@ tarn_status tarn__dataset_rows_of(tarn_dataset *d, const char *key, tarn__rows *
 static tarn_status fail_unselected(const tarn_dataset *d, const char *key,
                                    tarn_error *err)
 {
-    char shown[200];
     return tarn__fail_at(err, TARN_ERR_NO_SAMPLE, d->source->path, TARN_NO_OFFSET,
                          "sample %s is in the file, but was not selected",
-                         tarn_printable(shown, sizeof shown, key, strlen(key)));
+                         TARN__SHOW(key, strlen(key)));
 }
 
 /* If row numbers ascend, rows before that of position from need not be searched. */
@@ -121,15 +121,7 @@ static tarn_status find_ascending(tarn_dataset *d, const char *key, uint64_t fro
 
 static bool has_row(const tarn__rows *r, uint64_t row)
 {
-    size_t low = 0, high = r->count;
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (r->items[mid] < row)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low < r->count && r->items[low] == row;
+    return bsearch(&row, r->items, r->count, sizeof row, tarn__by_u64) != NULL;
 }
 
 uint64_t tarn__dataset_numbers(const tarn_dataset *d, uint64_t from,
@@ -239,12 +231,9 @@ tarn_status tarn_dataset_find(tarn_dataset *d, const char *const *keys, size_t c
     return status;
 }
 
-tarn_status tarn_dataset_key_of_name(const tarn_dataset *d, const char *name,
-                                     tarn_text *out, tarn_error *err)
+tarn_status tarn__key_of_name(const tarn_dataset *d, const char *name, tarn_text *out,
+                              tarn_error *err)
 {
-    TARN__NEED(err, "dataset", d);
-    TARN__NEED(err, "name", name);
-    TARN__NEED(err, "out", out);
     if (d->source->kind->key_of_name)
         return d->source->kind->key_of_name(d->source->state, name, out, err);
     return tarn__text_set(out, name, strlen(name), err);

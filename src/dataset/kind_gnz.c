@@ -200,13 +200,11 @@ static tarn_status find_gnz(void *p, const char *key, uint64_t from, uint64_t *o
                             tarn_error *err)
 {
     state *s = p;
-    char shown[200];
     if (s->named) return tarn__key_index_find(&s->index, s->path, key, from, out, err);
     if (tarn__find_row(key, from, s->samples, out)) return TARN_OK;
     return tarn__fail_at(err, TARN_ERR_NO_SAMPLE, s->path, TARN_NO_OFFSET,
                          "no row %s (the file has %llu rows)",
-                         tarn_printable(shown, sizeof shown, key, strlen(key)),
-                         (unsigned long long)s->samples);
+                         TARN__SHOW(key, strlen(key)), (unsigned long long)s->samples);
 }
 
 static tarn_status copy_gnz(void *p, tarn__cold_way way, const tarn__item *items,

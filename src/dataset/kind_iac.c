@@ -12,6 +12,7 @@
 #include "dataset/dataset.h"
 #include "dataset/digest.h"
 #include "iac/file.h"
+#include "iac/ipc.h"
 
 typedef struct state {
     tarn__records pack;
@@ -248,7 +249,6 @@ static tarn_status find_iac(void *p, const char *key, uint64_t from, uint64_t *o
                             tarn_error *err)
 {
     state *s = p;
-    char shown[200];
     if (s->key_column)
         return tarn_iac_find(s->pack.iac, s->key_column, key, strlen(key), from, out,
                              err);
@@ -256,17 +256,8 @@ static tarn_status find_iac(void *p, const char *key, uint64_t from, uint64_t *o
     return tarn__fail_at(err, TARN_ERR_NO_SAMPLE, s->pack.source->path, TARN_NO_OFFSET,
                          "no record %s (the file has %llu records); to find records by "
                          "a column, set key_column",
-                         tarn_printable(shown, sizeof shown, key, strlen(key)),
+                         TARN__SHOW(key, strlen(key)),
                          (unsigned long long)s->pack.info.records);
-}
-
-static bool is_integer(const char *type)
-{
-    static const char *const words[] = {"int8",  "int16",  "int32",  "int64",
-                                        "uint8", "uint16", "uint32", "uint64"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strcmp(type, words[i]) == 0) return true;
-    return false;
 }
 
 /* The name of the codec that decodes the payloads. */
@@ -283,12 +274,14 @@ static const char *payload_codec(const tarn_iac_info *info)
 }
 
 /* Integers and reals have their own forms; all other columns are JSON. */
-static tarn_form column_form(const char *type)
+static tarn_form column_form(const struct ArrowSchema *column)
 {
-    if (!type || strpbrk(type, "<[(")) return TARN_FORM_JSON;
-    if (is_integer(type)) return TARN_FORM_INTEGER;
-    return strstr(type, "float") || strcmp(type, "double") == 0 ? TARN_FORM_REAL
-                                                                : TARN_FORM_JSON;
+    tarn__layout layout = {0};
+    (void)tarn__layout_get(column->format, &layout);
+    if (column->dictionary || strlen(column->format) != 1) return TARN_FORM_JSON;
+    return layout.number == 'f' ? TARN_FORM_REAL
+           : layout.number      ? TARN_FORM_INTEGER
+                                : TARN_FORM_JSON;
 }
 
 static tarn_status form_iac(void *p, uint32_t field, tarn_field_form *out,
@@ -300,7 +293,8 @@ static tarn_status form_iac(void *p, uint32_t field, tarn_field_form *out,
                                  .codec = payload_codec(&s->pack.info)};
     else
         *out = (tarn_field_form){
-            .form = column_form(s->pack.iac->types[TARN_IAC_INDEX][s->columns[field]]),
+            .form = column_form(
+                s->pack.iac->tables[TARN_IAC_INDEX]->schema.children[s->columns[field]]),
             .codec = "json"};
     return TARN_OK;
 }

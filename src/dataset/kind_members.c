@@ -6,6 +6,7 @@
 
 #include "base/buf.h"
 #include "base/error.h"
+#include "base/sort.h"
 #include "base/text.h"
 #include "dataset/dataset.h"
 #include "dataset/key_index.h"
@@ -38,35 +39,14 @@ static void close_members(void *p)
 
 /* --- The two columns --------------------------------------------------------------- */
 
-/* Arrow's strings, with offsets of 32 or 64 bits. */
-typedef struct texts {
-    const struct ArrowArray *array;
-    int64_t offset;
-    bool large;
-} texts;
-
-static const char *text_at(const texts *t, int64_t row, size_t *out_len)
-{
-    int64_t i = row + t->offset;
-    const void *offsets = t->array->buffers[1];
-    int64_t from =
-        t->large ? ((const int64_t *)offsets)[i] : ((const int32_t *)offsets)[i];
-    int64_t to =
-        t->large ? ((const int64_t *)offsets)[i + 1] : ((const int32_t *)offsets)[i + 1];
-    *out_len = (size_t)(to - from);
-    return to > from ? (const char *)t->array->buffers[2] + from : "";
-}
-
 /* The number of a text column with this name; -1 if there is none. */
-static int64_t find_text(const struct ArrowSchema *schema, const char *name, bool *large)
+static int64_t find_text(const tarn__table *index, const char *name)
 {
-    for (int64_t i = 0; i < schema->n_children; i++) {
-        const struct ArrowSchema *c = schema->children[i];
-        if (!c->name || strcmp(c->name, name) != 0 || c->dictionary) continue;
-        *large = strcmp(c->format, "U") == 0;
-        return *large || strcmp(c->format, "u") == 0 ? i : -1;
-    }
-    return -1;
+    int64_t column = tarn__table_column(index, name);
+    if (column < 0) return -1;
+    const struct ArrowSchema *s = index->schema.children[column];
+    bool text = strcmp(s->format, "u") == 0 || strcmp(s->format, "U") == 0;
+    return text && !s->dictionary ? column : -1;
 }
 
 static bool is_last_key(const state *s, const char *key, size_t len)
@@ -76,11 +56,11 @@ static bool is_last_key(const state *s, const char *key, size_t len)
     return strlen(last) == len && memcmp(last, key, len) == 0;
 }
 
-static tarn_status add_record(state *s, tarn__names *names, const texts *keys,
-                              const texts *fields, int64_t row, tarn_error *err)
+static tarn_status add_record(state *s, tarn__names *names, const tarn__cell *key,
+                              const tarn__cell *field, tarn_error *err)
 {
-    size_t len;
-    const char *text = text_at(keys, row, &len);
+    size_t len = (size_t)key->u.bytes.size;
+    const char *text = key->u.bytes.data;
     if (memchr(text, 0, len))
         return tarn__fail_at(err, TARN_ERR_FORMAT, s->pack.source->path, TARN_NO_OFFSET,
                              "record %llu: the key contains a NUL byte",
@@ -96,51 +76,37 @@ static tarn_status add_record(state *s, tarn__names *names, const texts *keys,
         TARN_TRY(tarn__buf_add(&s->keys, "", 1, err));
     }
     TARN_TRY(tarn__grow(&s->fields, sizeof *s->fields, s->records, &s->field_room, err));
-    text = text_at(fields, row, &len);
-    return tarn__names_add(names, text, len, &s->fields[s->records++], err);
+    return tarn__names_add(names, field->u.bytes.data, (size_t)field->u.bytes.size,
+                           &s->fields[s->records++], err);
 }
 
-static tarn_status read_batches(state *s, struct ArrowArrayStream *stream,
-                                const int64_t columns[2], const bool large[2],
-                                tarn__names *names, bool *out_is, tarn_error *err)
+static tarn_status read_batch(state *s, tarn__names *names,
+                              const struct ArrowSchema *schema,
+                              const struct ArrowArray *batch, const int64_t columns[2],
+                              bool *out_is, tarn_error *err)
 {
-    struct ArrowArray batch = {0};
-    tarn_status status = TARN_OK;
-    while (status == TARN_OK && *out_is) {
-        if (stream->get_next(stream, &batch) != 0)
-            return tarn__fail_at(err, TARN_ERR_FORMAT, s->pack.source->path,
-                                 TARN_NO_OFFSET, "cannot read the index: %s",
-                                 stream->get_last_error(stream));
-        if (!batch.release) break;
-        const struct ArrowArray *key = batch.children[columns[0]],
-                                *field = batch.children[columns[1]];
-        texts keys = {key, key->offset + batch.offset, large[0]};
-        texts fields = {field, field->offset + batch.offset, large[1]};
-        *out_is = key->null_count == 0 && field->null_count == 0;
-        for (int64_t i = 0; *out_is && i < batch.length && status == TARN_OK; i++)
-            status = add_record(s, names, &keys, &fields, i, err);
-        batch.release(&batch);
+    const struct ArrowArray *keys = batch->children[columns[0]],
+                            *fields = batch->children[columns[1]];
+    *out_is = keys->null_count == 0 && fields->null_count == 0;
+    for (int64_t i = 0; *out_is && i < batch->length; i++) {
+        tarn__cell key = tarn__cell_get(schema->children[columns[0]], keys, i),
+                   field = tarn__cell_get(schema->children[columns[1]], fields, i);
+        TARN_TRY(add_record(s, names, &key, &field, err));
     }
-    return status;
+    return TARN_OK;
 }
 
 static tarn_status read_columns(state *s, tarn__names *names, bool *out_is,
                                 tarn_error *err)
 {
-    struct ArrowArrayStream stream = {0};
-    struct ArrowSchema schema = {0};
-    int64_t columns[2] = {-1, -1};
-    bool large[2] = {false, false};
-    TARN_TRY(tarn_iac_export(s->pack.iac, TARN_IAC_INDEX, &stream, err));
-    if (stream.get_schema(&stream, &schema) == 0) {
-        columns[0] = find_text(&schema, "key", &large[0]);
-        columns[1] = find_text(&schema, "field", &large[1]);
-        schema.release(&schema);
-    }
+    tarn__table *index = s->pack.iac->tables[TARN_IAC_INDEX];
+    int64_t columns[2] = {find_text(index, "key"), find_text(index, "field")};
+    TARN_TRY(tarn__table_validate(index, err));
     *out_is = columns[0] >= 0 && columns[1] >= 0;
-    tarn_status status = read_batches(s, &stream, columns, large, names, out_is, err);
-    stream.release(&stream);
-    return status;
+    for (size_t i = 0; *out_is && i < index->count; i++)
+        TARN_TRY(read_batch(s, names, &index->schema, &index->batches[i], columns, out_is,
+                            err));
+    return TARN_OK;
 }
 
 static tarn_status end_samples(state *s, tarn_error *err)
@@ -164,12 +130,6 @@ static bool is_long(const state *s, uint64_t sample)
     return count > LONG && count <= UINT32_MAX;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* Sorts the records of long samples by field. The upper half of an item is the field, the
  * lower half the index of the record in its sample. */
 static tarn_status sort_long(state *s, tarn_error *err)
@@ -182,7 +142,7 @@ static tarn_status sort_long(state *s, tarn_error *err)
         if (!s->by_field) return tarn__fail_memory(err);
         for (uint64_t k = 0; k < count; k++)
             s->by_field[first + k] = (uint64_t)s->fields[first + k] << 32 | k;
-        qsort(s->by_field + first, (size_t)count, sizeof *s->by_field, by_value);
+        qsort(s->by_field + first, (size_t)count, sizeof *s->by_field, tarn__by_u64);
     }
     return TARN_OK;
 }
@@ -256,15 +216,14 @@ static int64_t record_of(const state *s, uint64_t sample, uint32_t field)
 static tarn_status fail_field(const state *s, uint64_t sample, uint32_t field, bool twice,
                               tarn_error *err)
 {
-    char shown[200];
     const char *key = s->keys.data + s->key_at[sample];
     if (!err) return twice ? TARN_ERR_AMBIGUOUS : TARN_ERR_NO_FIELD;
-    tarn_printable(shown, sizeof shown, key, strlen(key));
     return tarn__fail_at(err, twice ? TARN_ERR_AMBIGUOUS : TARN_ERR_NO_FIELD,
                          s->pack.source->path, TARN_NO_OFFSET,
                          twice ? "sample %s has field %s twice"
                                : "sample %s has no field %s",
-                         shown, tarn__names_get(&s->pack.source->fields, field).data);
+                         TARN__SHOW(key, strlen(key)),
+                         tarn__names_get(&s->pack.source->fields, field).data);
 }
 
 static tarn_status find_record(const state *s, uint64_t sample, uint32_t field,
@@ -349,18 +308,12 @@ static tarn_status keep_members(void *p, tarn__need *need, const tarn__chain *ch
     return TARN_OK;
 }
 
-static int by_number(const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* The distinct fields of a sample, ascending. */
 static size_t fields_of(const state *s, uint64_t sample, uint32_t *out, bool *out_twice)
 {
     size_t count = (size_t)(s->starts[sample + 1] - s->starts[sample]), n = 0;
     memcpy(out, s->fields + s->starts[sample], count * sizeof *out);
-    qsort(out, count, sizeof *out, by_number);
+    qsort(out, count, sizeof *out, tarn__by_u32);
     for (size_t i = 0; i < count; i++)
         if (n == 0 || out[i] != out[n - 1]) out[n++] = out[i];
     *out_twice = n < count;

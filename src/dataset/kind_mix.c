@@ -169,7 +169,6 @@ static tarn_status find_mix(void *p, const char *key, uint64_t from, uint64_t *o
 {
     tarn__mix *s = p;
     uint64_t turns[TARN_MAX_MIX], best = UINT64_MAX;
-    char shown[200];
     tarn__mixing m = tarn__mix_mixing(s);
     if (s->total) tarn__mixing_before(&m, from % s->total, turns);
     for (uint32_t k = 0; s->total && k < s->n; k++)
@@ -178,7 +177,7 @@ static tarn_status find_mix(void *p, const char *key, uint64_t from, uint64_t *o
     *out = best;
     if (best != UINT64_MAX) return TARN_OK;
     return tarn__fail(err, TARN_ERR_NO_SAMPLE, "no sample with key %s in the mix",
-                      tarn_printable(shown, sizeof shown, key, strlen(key)));
+                      TARN__SHOW(key, strlen(key)));
 }
 
 /* --- Fields ------------------------------------------------------------------------ */

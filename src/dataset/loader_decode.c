@@ -50,7 +50,7 @@ static tarn_status put_array(const place *p, const tarn_array *a, tarn_error *er
         memcpy(p->piece->data, a->data, shape.bytes);
     else
         tarn__array_pack(a, false, p->piece->data);
-    if (big) tarn__swap_bytes(p->piece->data, shape.dtype, tarn_array_count(a));
+    if (big) tarn__swap_bytes(p->piece->data, shape.dtype, tarn__array_count(a));
     return TARN_OK;
 }
 
@@ -178,7 +178,7 @@ static tarn_status decode_real(const place *p, const unsigned char *data, size_t
 static tarn_status put_integer(const place *p, const tarn_array *a, tarn_error *err)
 {
     int64_t value;
-    if (tarn_array_count(a) == 1 && tarn__element_integer(a->dtype, a->data, &value))
+    if (tarn__array_count(a) == 1 && tarn__element_integer(a->dtype, a->data, &value))
         return put_number(p, 'i', &value, err);
     return tarn__fail(err, TARN_ERR_FORMAT,
                       "the array cannot be loaded as an integer (expected one integer "
@@ -260,8 +260,8 @@ static tarn_status run_image(const job *j, tarn_error *err)
     job plain = *j;
     if (j->column->squeeze == TARN__PLAIN) return run_steps(j, NULL, err);
     k->plain.size = 0;
-    TARN_TRY(
-        tarn__expand(j->column->squeeze, j->data, j->size, o->max_size, &k->plain, err));
+    tarn__most most = {o->max_size, "max_size"};
+    TARN_TRY(tarn__expand(j->column->squeeze, j->data, j->size, most, &k->plain, err));
     plain.data = k->plain.data;
     plain.size = k->plain.size;
     return run_steps(&plain, NULL, err);
@@ -411,7 +411,8 @@ tarn_status tarn__decode_piece(tarn__worker *k, tarn__window *w, size_t slot,
     tarn_field_form form = {.form = TARN_FORM_NAMED};
     tarn_status status;
     if (c->way != TARN__LOAD_STEPS)
-        TARN_TRY(tarn_dataset_form(w->epoch->set, w->samples[slot], field, &form, err));
+        TARN_TRY(tarn_dataset_form(w->epoch->set, w->samples[slot], field, &form,
+                                   sizeof form, err));
     if (c->way == TARN__LOAD_VALUE) {
         status = decode_form(&j.place, c, &form, data, size, err);
     } else {

@@ -107,7 +107,7 @@ static tarn_status name_codec(const tarn__load_setup *s, tarn__load_column *c,
     tarn_dataset *d = s->dataset;
     /* The first sample of a mix may not have the field. */
     if (!s->o.views && d->count &&
-        tarn_dataset_form(d, 0, c->field, &form, NULL) != TARN_OK)
+        tarn_dataset_form(d, 0, c->field, &form, sizeof form, NULL) != TARN_OK)
         form.form = TARN_FORM_NAMED;
     *by_name = form.form == TARN_FORM_NAMED || form.form == TARN_FORM_BYTES;
     const char *given = s->o.codecs ? s->o.codecs[c - s->columns] : NULL;

@@ -192,11 +192,6 @@ void tarn__window_release(tarn__window *w)
     tarn__pool_release(p);
 }
 
-const tarn_column *tarn_batch_column(const tarn_batch *batch, size_t number)
-{
-    return batch && number < batch->n_columns ? &batch->columns[number] : NULL;
-}
-
 void tarn_batch_release(tarn_batch *batch)
 {
     tarn__window_release((tarn__window *)batch);

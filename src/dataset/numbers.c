@@ -80,7 +80,8 @@ static tarn_status read_numbers(tarn_dataset *d, uint32_t field, bool integers,
     for (size_t i = 0; i < count; i++) {
         const unsigned char *data = batch->data + batch->offsets[i];
         size_t size = (size_t)(batch->offsets[i + 1] - batch->offsets[i]);
-        if (i == 0 || mix) TARN_TRY(tarn_dataset_form(d, first + i, field, &form, err));
+        if (i == 0 || mix)
+            TARN_TRY(tarn_dataset_form(d, first + i, field, &form, sizeof form, err));
         if (integers ? parse_integer(&form, data, size, (int64_t *)out + first + i)
                      : parse_number(&form, data, size, (double *)out + first + i))
             continue;

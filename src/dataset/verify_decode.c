@@ -70,7 +70,7 @@ static tarn_status decode_view(const decoding *x, desk *d, uint64_t sample,
 {
     tarn_field_form form;
     tarn_value value;
-    TARN_TRY(tarn_dataset_form(x->set, sample, field, &form, err));
+    TARN_TRY(tarn_dataset_form(x->set, sample, field, &form, sizeof form, err));
     if (form.form != TARN_FORM_NAMED && form.form != TARN_FORM_BYTES) return TARN_OK;
     TARN_TRY(tarn_decode(form.codec, view->data, view->size, &x->decode, &value, err));
     d->decoded += value.kind != TARN_VALUE_BYTES;

@@ -9,6 +9,7 @@
 #include "base/crc.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/sort.h"
 #include "gnz/header.h"
 
 tarn_status tarn__gnz_metadata_take(const char *json, size_t len, tarn__buf *out,
@@ -40,15 +41,11 @@ tarn_status tarn__gnz_metadata_take(const char *json, size_t len, tarn__buf *out
 
 /* --- Text -------------------------------------------------------------------------- */
 
-/* Code point order, which in UTF-8 is the order of the bytes. */
 static int by_name(const void *a, const void *b)
 {
     const tarn__gnz_entry *x = *(tarn__gnz_entry *const *)a,
                           *y = *(tarn__gnz_entry *const *)b;
-    size_t len = x->name_size < y->name_size ? x->name_size : y->name_size;
-    int order = memcmp(x->name, y->name, len);
-    if (order) return order;
-    return (x->name_size > y->name_size) - (x->name_size < y->name_size);
+    return tarn__compare_bytes(x->name, x->name_size, y->name, y->name_size);
 }
 
 static void put_array(tarn__json_writer *w, const tarn__gnz_entry *e, bool widest)

@@ -59,12 +59,11 @@ static tarn_status take_name(tarn__gnz_header *h, const tarn__json *key,
                              tarn__gnz_entry *e, tarn_error *err)
 {
     uint32_t id;
-    char shown[96];
     if (memchr(key->u.text, '\0', key->size) ||
         !tarn__utf8_is_valid(key->u.text, key->size))
         return FAIL(err, TARN_ERR_UNSUPPORTED,
                     "array name \"%s\" contains a NUL or half a surrogate pair",
-                    tarn_printable(shown, sizeof shown, key->u.text, key->size));
+                    TARN__SHOW(key->u.text, key->size));
     if (key->size > TARN_MAX_NAME)
         return FAIL(err, TARN_ERR_LIMIT,
                     "array name of %u bytes; the limit is %u (TARN_MAX_NAME)", key->size,

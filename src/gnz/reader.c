@@ -12,6 +12,7 @@
 #include "base/array.h"
 #include "base/error.h"
 #include "base/options.h"
+#include "base/sort.h"
 #include "gnz/reader.h"
 #include "gnz/writer.h"
 #include "io/file.h"
@@ -26,12 +27,6 @@ static bool may_map(const tarn_gnz *g, tarn_io io)
     return io == TARN_IO_MAP || (io == TARN_IO_AUTO && tarn__is_local(g->file.fd));
 }
 
-static int by_rows(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* The row count that most arrays have; of two equally common counts, the larger. */
 static tarn_status find_samples(tarn_gnz *g, tarn_error *err)
 {
@@ -41,7 +36,7 @@ static tarn_status find_samples(tarn_gnz *g, tarn_error *err)
     if (!rows) return tarn__fail_memory(err);
     for (size_t i = 0; i < h->count; i++)
         if (h->entries[i].ndim) rows[count++] = h->entries[i].rows;
-    qsort(rows, count, sizeof *rows, by_rows);
+    qsort(rows, count, sizeof *rows, tarn__by_u64);
     for (size_t i = 0, begin = 0; i < count; i++) {
         if (rows[i] != rows[begin]) begin = i;
         if (i - begin + 1 < g->fields) continue;
@@ -160,12 +155,10 @@ tarn_status tarn_gnz_find(const tarn_gnz *g, const char *name, size_t *out,
     TARN__NEED(err, "gnz", g);
     TARN__NEED(err, "name", name);
     TARN__NEED(err, "out", out);
-    char shown[96];
     uint32_t id = tarn__names_find(&g->header.names, name, strlen(name));
     if (id == TARN__NAME_NONE)
         return tarn__fail_at(err, TARN_ERR_NO_FIELD, g->file.path, TARN_NO_OFFSET,
-                             "no array \"%s\"",
-                             tarn_printable(shown, sizeof shown, name, strlen(name)));
+                             "no array \"%s\"", TARN__SHOW(name, strlen(name)));
     *out = id;
     return TARN_OK;
 }
@@ -311,13 +304,11 @@ tarn_status tarn_gnz_flush(tarn_gnz *g, tarn_error *err)
 static tarn_status check_rows(const tarn_gnz *g, const tarn__gnz_entry *e, uint64_t first,
                               uint64_t rows, tarn_error *err)
 {
-    char shown[96];
     if (first <= e->rows && rows <= e->rows - first) return TARN_OK;
     return tarn__fail_at(err, TARN_ERR_NO_SAMPLE, g->file.path, TARN_NO_OFFSET,
                          "no rows %llu to %llu: array \"%s\" has %llu rows",
                          (unsigned long long)first, (unsigned long long)(first + rows),
-                         tarn_printable(shown, sizeof shown, e->name, e->name_size),
-                         (unsigned long long)e->rows);
+                         TARN__SHOW(e->name, e->name_size), (unsigned long long)e->rows);
 }
 
 /* Reads rows of an array in Fortran order. The values at one position of all rows are

@@ -2,6 +2,8 @@
 #ifndef TARN_GNZ_READER_H
 #define TARN_GNZ_READER_H
 
+#include <tarn/verify.h>
+
 #include "base/forklock.h"
 #include "gnz/header.h"
 #include "io/file.h"
@@ -29,5 +31,10 @@ TARN_CHECKED tarn_status tarn__gnz_check_length(const struct tarn_gnz *gnz,
 TARN_CHECKED tarn_status tarn__gnz_view_row(struct tarn_gnz *gnz, size_t number,
                                             uint64_t row, tarn_view *out,
                                             tarn_error *err);
+
+/* See tarn_verify; adds to the report. */
+TARN_CHECKED tarn_status tarn__gnz_verify(const char *path,
+                                          const tarn_verify_options *options,
+                                          tarn_verify_report *report, tarn_error *err);
 
 #endif

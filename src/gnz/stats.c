@@ -96,14 +96,13 @@ tarn_status tarn_gnz_stats_get(tarn_gnz *g, size_t number, tarn_gnz_stats *out,
     tarn__cast cast;
     tarn_gnz_array info;
     tarn_gnz_stats stats = {0};
-    char shown[96];
     const tarn_dtype wide = {'<', 'f', 8};
     TARN_TRY(tarn_gnz_array_get(g, number, &info, sizeof info, err));
     if (info.dtype.kind == 'c' || info.dtype.kind == 'S' || info.dtype.kind == 'U')
         return tarn__fail_at(
             err, TARN_ERR_UNSUPPORTED, g->file.path, TARN_NO_OFFSET,
             "array \"%s\" has no statistics: its values are not real numbers",
-            tarn_printable(shown, sizeof shown, info.name, strlen(info.name)));
+            TARN__SHOW(info.name, strlen(info.name)));
     TARN_TRY(tarn__cast_init(&cast, info.dtype, wide, err));
     char *raw = malloc(BLOCK);
     double *values = malloc(BLOCK * sizeof *values);

@@ -64,7 +64,7 @@ static tarn_array part(const tarn_array *a, uint64_t first, uint64_t rows, bool 
 /* Recurses into the next dimension where a single row is larger than a block. */
 static tarn_status emit_array(stream *s, const tarn_array *a, tarn_error *err)
 {
-    uint64_t bytes = tarn_array_bytes(a), count = tarn_array_count(a);
+    uint64_t bytes = tarn_array_bytes(a), count = tarn__array_count(a);
     if (tarn_array_is_packed(a)) return emit_packed(s, a->data, count, err);
     if (bytes <= BLOCK) {
         tarn__array_pack(a, false, s->gathered);
@@ -86,7 +86,7 @@ tarn_status tarn__gnz_write_values(tarn_gnz_writer *w, const tarn_array *values,
 {
     stream s = {.writer = w, .cast = cast, .at = offset, .crc = crc};
     size_t one = cast->to.size > BLOCK ? cast->to.size : BLOCK;
-    if (tarn_array_count(values) == 0 || cast->to.size == 0) return TARN_OK;
+    if (tarn__array_count(values) == 0 || cast->to.size == 0) return TARN_OK;
     if (!tarn_array_is_packed(values)) s.gathered = malloc(BLOCK);
     if (!tarn__cast_is_copy(cast)) s.cast_out = malloc(one);
     tarn_status status = TARN_OK;

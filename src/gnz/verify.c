@@ -7,20 +7,18 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
 #include "base/crc.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "base/options.h"
 #include "gnz/reader.h"
 #include "gnz/writer.h"
-
-TARN__DEFINE_INIT(tarn_gnz_verify_options, TARN_GNZ_VERIFY_OPTIONS_INIT)
 
 enum { BLOCK = 1 << 20 };
 
 typedef struct check {
-    const tarn_gnz_verify_options *o;
-    tarn_gnz_report *report;
+    const tarn_verify_options *o;
+    tarn_verify_report *report;
     const char *path;
     const tarn_gnz *gnz;
     unsigned char *block;
@@ -30,6 +28,7 @@ typedef struct check {
 static void report_problem(check *c, const tarn_error *what)
 {
     c->report->problems++;
+    c->report->remaining++;
     if (c->o->problem) c->o->problem(c->o->problem_context, what);
 }
 
@@ -51,7 +50,6 @@ static tarn_status report_progress(check *c, uint64_t bytes, tarn_error *err)
 
 static tarn_status check_values(check *c, const tarn__gnz_entry *e, tarn_error *err)
 {
-    char shown[96];
     uint32_t crc = 0;
     uint64_t bytes = tarn__gnz_bytes(e);
     c->report->bytes += bytes;
@@ -68,20 +66,8 @@ static tarn_status check_values(check *c, const tarn__gnz_entry *e, tarn_error *
     if (crc != e->checksum)
         REPORT(c, TARN_ERR_CHECKSUM, e->offset,
                "array \"%s\": checksum does not match (stored %08x, computed %08x)",
-               tarn_printable(shown, sizeof shown, e->name, e->name_size), e->checksum,
-               crc);
+               TARN__SHOW(e->name, e->name_size), e->checksum, crc);
     return TARN_OK;
-}
-
-static size_t zeros(const unsigned char *data, size_t len)
-{
-    static const unsigned char none[4096];
-    size_t at = 0;
-    while (len - at >= sizeof none && memcmp(data + at, none, sizeof none) == 0)
-        at += sizeof none;
-    while (at < len && data[at] == 0)
-        at++;
-    return at;
 }
 
 /* Reserved rows after the last row may hold anything, because an interrupted append
@@ -89,16 +75,14 @@ static size_t zeros(const unsigned char *data, size_t len)
 static tarn_status check_gap(check *c, uint64_t from, uint64_t to, const char *array,
                              tarn_error *err)
 {
-    char shown[96];
     for (uint64_t at = from; at < to;) {
         size_t n = to - at < BLOCK ? (size_t)(to - at) : BLOCK;
         TARN_TRY(tarn__read_exact(c->gnz->file.fd, c->path, c->block, n, at, err));
-        size_t good = zeros(c->block, n);
+        size_t good = tarn__zero_span(c->block, n);
         if (good < n) {
             REPORT(c, TARN_ERR_FORMAT, at + good, "nonzero byte after %s%s%s",
                    array ? "array \"" : "the header",
-                   array ? tarn_printable(shown, sizeof shown, array, strlen(array)) : "",
-                   array ? "\"" : "");
+                   array ? TARN__SHOW(array, strlen(array)) : "", array ? "\"" : "");
             return TARN_OK;
         }
         at += n;
@@ -185,7 +169,6 @@ static tarn_status check_strays(check *c, tarn_error *err)
 {
     const tarn__gnz_header *h = &c->gnz->header;
     tarn__json_doc doc;
-    char shown[96];
     if (h->has_sum) return TARN_OK;
     char *text = malloc(h->length + 1);
     if (!text) return tarn__fail_memory(err);
@@ -201,7 +184,7 @@ static tarn_status check_strays(check *c, tarn_error *err)
             c, TARN_ERR_CHECKSUM, TARN__GNZ_PREFIX,
             "the key \"%s\" holds checksums, which only the reserved key may hold: the "
             "header is damaged",
-            tarn_printable(shown, sizeof shown, key->u.text, key->size));
+            TARN__SHOW(key->u.text, key->size));
     tarn__json_reset(&doc);
     return TARN_OK;
 }
@@ -209,7 +192,7 @@ static tarn_status check_strays(check *c, tarn_error *err)
 static tarn_status check_all(check *c, tarn_error *err)
 {
     const tarn__gnz_header *h = &c->gnz->header;
-    c->report->arrays = h->count;
+    c->report->members = h->count;
     tarn__gnz_entry **sorted = malloc((h->count + 1) * sizeof *sorted);
     if (!sorted) return tarn__fail_memory(err);
     for (size_t i = 0; i < h->count; i++)
@@ -235,7 +218,14 @@ static tarn_status repair(check *c, tarn_error *err)
     }
     tarn_status status = tarn__gnz_journal_apply(c->path, fd, &applied, err);
     close(fd);
-    c->report->repairs += applied;
+    if (!applied) return status;
+    c->report->repairs++;
+    if (c->o->repaired) {
+        tarn_error done;
+        tarn__error_set(&done, TARN_OK, c->path, TARN_NO_OFFSET,
+                        "completed or undid an interrupted update");
+        c->o->repaired(c->o->repaired_context, &done);
+    }
     return status;
 }
 
@@ -245,8 +235,8 @@ static bool is_about_data(tarn_status status)
            status == TARN_ERR_UNSUPPORTED || status == TARN_ERR_LIMIT;
 }
 
-static tarn_status verify_file(const char *path, const tarn_gnz_verify_options *o,
-                               tarn_gnz_report *report, tarn_error *err)
+tarn_status tarn__gnz_verify(const char *path, const tarn_verify_options *o,
+                             tarn_verify_report *report, tarn_error *err)
 {
     tarn_gnz *gnz;
     tarn_error why;
@@ -278,18 +268,5 @@ static tarn_status verify_file(const char *path, const tarn_gnz_verify_options *
     status = c.block ? check_all(&c, err) : tarn__fail_memory(err);
     free(c.block);
     tarn_gnz_close(gnz);
-    return status;
-}
-
-tarn_status tarn_gnz_verify(const char *path, const tarn_gnz_verify_options *options,
-                            tarn_gnz_report *report, size_t size, tarn_error *err)
-{
-    TARN__NEED(err, "path", path);
-    TARN__NEED(err, "report", report);
-    tarn_gnz_report found = {0};
-    TARN__FILL_OUT(report, size, found);
-    TARN__OPTIONS(tarn_gnz_verify_options, o, TARN_GNZ_VERIFY_OPTIONS_INIT, options, err);
-    tarn_status status = verify_file(path, &o, &found, err);
-    TARN__FILL_OUT(report, size, found);
     return status;
 }

@@ -318,11 +318,10 @@ static tarn_status open_slot(tarn_gnz_writer *w, const char *name, tarn__gnz_slo
 static tarn_status refuse_shape(const tarn_gnz_writer *w, const tarn__gnz_entry *e,
                                 tarn_error *err)
 {
-    char shown[96];
     return tarn__fail_at(
         err, TARN_ERR_USAGE, w->path, TARN_NO_OFFSET,
         "the shape of the values does not fit into array \"%s\" at the given start",
-        tarn_printable(shown, sizeof shown, e->name, e->name_size));
+        TARN__SHOW(e->name, e->name_size));
 }
 
 static tarn_status write_part(tarn_gnz_writer *w, const tarn_array *values,
@@ -376,7 +375,6 @@ static tarn_status fill_region(tarn_gnz_writer *w, const tarn__gnz_entry *e,
 static tarn_status take_rows(tarn_gnz_writer *w, tarn__gnz_slot *slot, uint64_t rows,
                              uint64_t *out_first, tarn_error *err)
 {
-    char shown[96];
     tarn__gnz_entry *e = &slot->entry;
     tarn_status status = TARN_OK;
     pthread_mutex_lock(&w->lock);
@@ -384,9 +382,8 @@ static tarn_status take_rows(tarn_gnz_writer *w, tarn__gnz_slot *slot, uint64_t 
         status = tarn__fail_at(
             err, TARN_ERR_LIMIT, w->path, TARN_NO_OFFSET,
             "array \"%s\" has space for %llu rows and holds %llu; %llu more do not fit",
-            tarn_printable(shown, sizeof shown, e->name, e->name_size),
-            (unsigned long long)e->reserved, (unsigned long long)slot->next,
-            (unsigned long long)rows);
+            TARN__SHOW(e->name, e->name_size), (unsigned long long)e->reserved,
+            (unsigned long long)slot->next, (unsigned long long)rows);
     *out_first = slot->next;
     if (status == TARN_OK) {
         slot->next += rows;

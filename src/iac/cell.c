@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/cast.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/utf8.h"
@@ -14,24 +15,11 @@ static bool is_null(const struct ArrowArray *a, const tarn__layout *layout, int6
     return bits && a->null_count != 0 && !(bits[i / 8] >> (i % 8) & 1);
 }
 
-static double half_to_double(uint64_t bits)
-{
-    uint64_t exponent = bits >> 10 & 31, fraction = bits & 1023, sign = bits >> 15 & 1;
-    double value;
-    if (exponent == 31)
-        value = fraction ? __builtin_nan("") : __builtin_inf();
-    else if (exponent == 0)
-        value = (double)fraction * 0x1p-24;
-    else
-        value = (double)(fraction | 1024) * __builtin_ldexp(1.0, (int)exponent - 25);
-    return sign ? -value : value;
-}
-
 static double real_of(uint64_t bits, uint32_t width)
 {
     float f;
     double d;
-    if (width == 2) return half_to_double(bits);
+    if (width == 2) return tarn__half_to_double((uint16_t)bits);
     if (width == 4) {
         uint32_t low = (uint32_t)bits;
         memcpy(&f, &low, sizeof f);

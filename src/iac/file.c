@@ -11,6 +11,7 @@
 #include "base/checked.h"
 #include "base/crc.h"
 #include "base/options.h"
+#include "base/runs.h"
 #include "iac/ipc.h"
 #include "io/file.h"
 
@@ -226,10 +227,7 @@ static inline uint64_t number_at(const struct ArrowArray *batch,
 {
     const unsigned char *p =
         (const unsigned char *)batch->children[c->column]->buffers[1] + row * c->width;
-    uint64_t number = c->width == 8   ? tarn__get64(p)
-                      : c->width == 4 ? tarn__get32(p)
-                      : c->width == 2 ? tarn__get16(p)
-                                      : p[0];
+    uint64_t number = tarn__get_uint(p, c->width);
     /* A negative offset must be far outside the file, not where its low bytes would
      * point. */
     return (uint64_t)((int64_t)(number << c->above_sign) >> c->above_sign);
@@ -406,32 +404,6 @@ tarn_status tarn_iac_view_span(const tarn_iac *p, uint64_t offset, uint64_t leng
 
 /* --- Batches ---------------------------------------------------------------------- */
 
-typedef struct order {
-    uint64_t offset; /* in the data segment */
-    size_t place;    /* position in the batch */
-} order;
-
-/* A merge sort: each round merges runs of twice the length from one half of the memory to
- * the other. Returns the half that holds the result. Faster than qsort, whose calls cost
- * more than everything else here. */
-static order *sort_by_offset(order *from, order *to, size_t count)
-{
-    for (size_t run = 1; run < count; run *= 2) {
-        for (size_t start = 0; start < count; start += 2 * run) {
-            size_t a = start, middle = start + run < count ? start + run : count,
-                   b = middle, end = middle + run < count ? middle + run : count;
-            for (size_t k = start; k < end; k++) {
-                bool left = b == end || (a < middle && from[a].offset <= from[b].offset);
-                to[k] = left ? from[a++] : from[b++];
-            }
-        }
-        order *swap = from;
-        from = to;
-        to = swap;
-    }
-    return from;
-}
-
 void tarn_iac_batch_reset(tarn_iac_batch *batch)
 {
     if (!batch) return;
@@ -446,7 +418,7 @@ static bool batch_rows(tarn_iac_batch *batch, size_t count)
     if (count < batch->count_capacity) return true;
     size_t capacity = count + 1;
     uint64_t bytes;
-    if (!tarn__mul(capacity, 2 * sizeof(order), &bytes)) return false;
+    if (!tarn__mul(capacity, sizeof(tarn__run), &bytes)) return false;
     uint64_t *offsets = realloc(batch->offsets, capacity * sizeof *offsets);
     if (offsets) batch->offsets = offsets;
     void *sorted = realloc(batch->order, (size_t)bytes);
@@ -495,13 +467,13 @@ static void prefetch_record(const tarn_iac *p, uint64_t offset, uint64_t length)
 static tarn_status plan(const tarn_iac *p, const uint64_t *rows, size_t count,
                         tarn_iac_batch *out, tarn_error *err)
 {
-    order *places = out->order;
+    tarn__run *places = out->order;
     uint64_t total = 0;
     for (size_t i = 0; i < count; i++) {
         tarn_iac_span span;
         if (i + AHEAD < count) prefetch_row(p, rows[i + AHEAD]);
         TARN_TRY(locate(p, rows[i], false, &span, err));
-        places[i] = (order){span.offset, i};
+        places[i] = (tarn__run){span.offset, (uint32_t)i, 0};
         out->offsets[i] = total;
         if (!tarn__add(total, span.length, &total)) return tarn__fail_memory(err);
     }
@@ -527,16 +499,20 @@ tarn_status tarn_iac_read(const tarn_iac *p, const uint64_t *rows, size_t count,
     TARN__NEED(err, "rows", rows || !count);
     TARN__NEED(err, "out", out);
     out->count = 0;
+    if (count >= UINT32_MAX)
+        return tarn__fail(err, TARN_ERR_USAGE, "too many records in one batch: %zu",
+                          count);
     if (!batch_rows(out, count)) return tarn__fail_memory(err);
     TARN_TRY(plan(p, rows, count, out, err));
     if (p->file->map) TARN_TRY(tarn__source_file_check(p->file, err));
-    order *sorted = sort_by_offset(out->order, (order *)out->order + count, count);
+    tarn__run *sorted = out->order; /* hash: the offset, row: the place in the batch */
+    tarn__runs_sort(sorted, count, 1);
     for (size_t i = 0; i < count; i++) {
-        const uint64_t *place = &out->offsets[sorted[i].place];
-        tarn_iac_span span = {.offset = sorted[i].offset, .length = place[1] - place[0]};
+        const uint64_t *place = &out->offsets[sorted[i].row];
+        tarn_iac_span span = {.offset = sorted[i].hash, .length = place[1] - place[0]};
         if (i + AHEAD < count) {
-            const uint64_t *ahead = &out->offsets[sorted[i + AHEAD].place];
-            prefetch_record(p, sorted[i + AHEAD].offset, ahead[1] - ahead[0]);
+            const uint64_t *ahead = &out->offsets[sorted[i + AHEAD].row];
+            prefetch_record(p, sorted[i + AHEAD].hash, ahead[1] - ahead[0]);
         }
         TARN_TRY(copy_span(p, &span, out->data + place[0], err));
     }

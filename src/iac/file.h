@@ -2,6 +2,8 @@
 #ifndef TARN_IAC_FILE_H
 #define TARN_IAC_FILE_H
 
+#include <tarn/verify.h>
+
 #include "iac/header.h"
 #include "iac/table.h"
 
@@ -41,6 +43,11 @@ TARN_CHECKED tarn_status tarn__iac_check(const struct tarn_iac *pack, uint64_t r
 /* Copies a record as stored; TARN_ERR_LIMIT if it has more bytes than capacity. */
 TARN_CHECKED tarn_status tarn__iac_copy(const struct tarn_iac *pack, uint64_t row,
                                         void *buf, size_t capacity, tarn_error *err);
+
+/* See tarn_verify; adds to the report. */
+TARN_CHECKED tarn_status tarn__iac_verify(const char *path,
+                                          const tarn_verify_options *options,
+                                          tarn_verify_report *report, tarn_error *err);
 
 /* find.c */
 void tarn__lookup_free(struct tarn__lookup *lookup);

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "base/number.h"
 #include "iac/file.h"
 
 typedef struct tarn__lookup {
@@ -176,17 +177,10 @@ static tarn_status find_column(tarn_iac *p, const char *name, int64_t *out,
 
 static bool parse_number(const char *text, size_t len, needle *out)
 {
-    uint64_t value = 0;
+    uint64_t value;
     bool negative = len && text[0] == '-';
-    size_t i = negative;
-    if (i == len) return false;
-    for (; i < len; i++) {
-        if (text[i] < '0' || text[i] > '9') return false;
-        if (__builtin_mul_overflow(value, 10, &value) ||
-            __builtin_add_overflow(value, (uint64_t)(text[i] - '0'), &value))
-            return false;
-    }
-    if (negative && value > (uint64_t)INT64_MAX + 1) return false;
+    uint64_t most = negative ? (uint64_t)INT64_MAX + 1 : UINT64_MAX;
+    if (!tarn__digits(text + negative, len - negative, most, &value)) return false;
     if (value == 0) negative = false;
     set_number(out, negative, negative ? 0 - value : value);
     return true;
@@ -195,10 +189,8 @@ static bool parse_number(const char *text, size_t len, needle *out)
 static tarn_status not_there(const tarn_iac *p, const char *column, const char *value,
                              size_t len, tarn_error *err)
 {
-    char shown[256];
-    tarn_printable(shown, sizeof shown, value, len);
     return tarn__fail_at(err, TARN_ERR_NO_SAMPLE, p->file->path, TARN_NO_OFFSET,
-                         "no record with %s = %s", column, shown);
+                         "no record with %s = %s", column, TARN__SHOW(value, len));
 }
 
 tarn_status tarn_iac_find(tarn_iac *p, const char *column, const char *value, size_t len,

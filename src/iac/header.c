@@ -7,6 +7,7 @@
 #include "base/bytes.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/sort.h"
 
 static const char magic[7] = {'I', 'A', 'T', 'R', 'O', 'C', '\0'};
 
@@ -175,10 +176,7 @@ typedef struct entry {
 static int by_key(const void *a, const void *b)
 {
     const entry *x = a, *y = b;
-    size_t n = x->key_length < y->key_length ? x->key_length : y->key_length;
-    int order = memcmp(x->key, y->key, n);
-    if (order) return order;
-    return (x->key_length > y->key_length) - (x->key_length < y->key_length);
+    return tarn__compare_bytes(x->key, x->key_length, y->key, y->key_length);
 }
 
 static entry *find_entry(entry *entries, size_t count, const char *key)

@@ -109,11 +109,7 @@ bool tarn__layout_get(const char *format, tarn__layout *out);
 /* Number i of a buffer of numbers of width bytes: 1, 2, 4 or 8. */
 static inline uint64_t tarn__uint_at(const void *buffer, uint32_t width, int64_t i)
 {
-    const unsigned char *p = (const unsigned char *)buffer + (size_t)i * width;
-    return width == 4   ? tarn__get32(p)
-           : width == 8 ? tarn__get64(p)
-           : width == 2 ? tarn__get16(p)
-                        : p[0];
+    return tarn__get_uint((const unsigned char *)buffer + (size_t)i * width, width);
 }
 
 static inline int64_t tarn__int_at(const void *buffer, uint32_t width, int64_t i)
@@ -168,7 +164,7 @@ TARN_CHECKED tarn_status tarn__schema_check(const struct ArrowSchema *schema,
                                             tarn__dicts *dicts, tarn_error *err);
 
 /* A column without rows. */
-TARN_CHECKED tarn_status tarn__array_empty(tarn__arena *arena,
+TARN_CHECKED tarn_status tarn__array_empty(tarn__slab *slab,
                                            const struct ArrowSchema *schema,
                                            struct ArrowArray *out, tarn_error *err);
 

@@ -45,21 +45,27 @@ static const _Alignas(64) unsigned char nothing[64];
 
 static tarn_status damaged(const batch *b, const char *what)
 {
-    char shown[128];
-    tarn_printable(shown, sizeof shown, b->column, strlen(b->column));
     return tarn__fail_at(b->r->err, TARN_ERR_FORMAT, NULL, b->r->at, "column %s: %s",
-                         shown, what);
+                         TARN__SHOW(b->column, strlen(b->column)), what);
 }
 
-/* Takes zeroed memory from the table's arena, within the budget. */
-static void *allocate(reading *r, uint64_t size)
+/* Takes memory from the table's slab, within the budget. */
+static void *allocate_raw(reading *r, uint64_t size)
 {
-    if (size > r->budget) {
+    uint64_t cost;
+    if (!tarn__align_up(size, TARN__SLAB_ALIGN, &cost) || cost > r->budget) {
         r->over_budget = true;
         return NULL;
     }
-    r->budget -= size;
-    return tarn__arena_take(&r->table->arena, (size_t)size);
+    r->budget -= cost;
+    return tarn__slab_take(&r->table->slab, (size_t)size);
+}
+
+/* The same, filled with zeros. */
+static void *allocate(reading *r, uint64_t size)
+{
+    void *memory = allocate_raw(r, size);
+    return memory ? memset(memory, 0, (size_t)size) : NULL;
 }
 
 static tarn_status no_room(const reading *r)
@@ -124,7 +130,7 @@ static tarn_status inflate(batch *b, const unsigned char *from, uint64_t len,
 {
     if (size > FREE_BYTES && size / MAX_RATIO > len)
         return damaged(b, "a buffer claims to expand more than 10000 times");
-    unsigned char *to = allocate(b->r, size ? size : 1);
+    unsigned char *to = allocate_raw(b->r, size ? size : 1);
     if (!to) return no_room(b->r);
     inflated how = b->codec == 1 ? inflate_zstd(from, (size_t)len, to, (size_t)size)
                                  : inflate_lz4(from, (size_t)len, to, (size_t)size);
@@ -137,7 +143,7 @@ static tarn_status inflate(batch *b, const unsigned char *from, uint64_t len,
 static tarn_status aligned(batch *b, const unsigned char **data, uint64_t size)
 {
     if ((uintptr_t)*data % IPC_ALIGN == 0) return TARN_OK;
-    unsigned char *copy = allocate(b->r, size);
+    unsigned char *copy = allocate_raw(b->r, size);
     if (!copy) return no_room(b->r);
     memcpy(copy, *data, (size_t)size);
     *data = copy;
@@ -403,8 +409,7 @@ static tarn_status empty_dictionaries(reading *r)
         tarn__dict *d = &r->dicts.items[i - 1];
         struct ArrowArray *value = allocate(r, sizeof *value);
         if (!value) return no_room(r);
-        TARN_TRY(
-            tarn__array_empty(&r->table->arena, d->field->dictionary, value, r->err));
+        TARN_TRY(tarn__array_empty(&r->table->slab, d->field->dictionary, value, r->err));
         d->value = value;
     }
     return TARN_OK;
@@ -493,7 +498,7 @@ static tarn_status read_next_message(reading *r, bool *out_end)
 
 static tarn_status count_rows(tarn__table *t, tarn_error *err)
 {
-    t->starts = tarn__arena_take(&t->arena, (t->count + 1) * sizeof *t->starts);
+    t->starts = tarn__slab_zeros(&t->slab, (t->count + 1) * sizeof *t->starts);
     if (!t->starts) return tarn__fail_memory(err);
     for (size_t i = 0; i < t->count; i++)
         t->starts[i + 1] = t->starts[i] + (uint64_t)t->batches[i].length;
@@ -518,7 +523,7 @@ static tarn_status align_stream(tarn__table *t, const unsigned char **data, uint
                                 tarn_error *err)
 {
     if ((uintptr_t)*data % IPC_ALIGN == 0) return TARN_OK;
-    unsigned char *copy = tarn__arena_take(&t->arena, (size_t)size);
+    unsigned char *copy = tarn__slab_take(&t->slab, (size_t)size);
     if (!copy) return tarn__fail_memory(err);
     memcpy(copy, *data, (size_t)size);
     *data = copy;

@@ -44,11 +44,9 @@ static const char *plain_format(int number, flat type)
 
 static tarn_status bad_type(const decoding *d, const char *name, int number)
 {
-    char shown[128];
-    tarn_printable(shown, sizeof shown, name, strlen(name));
     return tarn__fail(d->err, TARN_ERR_UNSUPPORTED,
-                      "column %s has Arrow type %d with unknown parameters", shown,
-                      number);
+                      "column %s has Arrow type %d with unknown parameters",
+                      TARN__SHOW(name, strlen(name)), number);
 }
 
 static tarn_status add_made(tarn__buf *out, tarn_error *err, const char *fmt, ...)

@@ -18,7 +18,7 @@ typedef struct piece {
 } piece;
 
 typedef struct encoding {
-    tarn__arena scratch;
+    tarn__slab scratch;
     uint64_t *nodes; /* length and null count of each */
     size_t n_nodes, nodes_capacity;
     piece *pieces;
@@ -39,9 +39,8 @@ static tarn_status add_piece(encoding *e, const void *data, uint64_t size)
 
 static tarn_status refuse(const encoding *e, tarn_status code, const char *what)
 {
-    char shown[128];
-    tarn_printable(shown, sizeof shown, e->column, strlen(e->column));
-    return tarn__fail(e->err, code, "column %s: %s", shown, what);
+    return tarn__fail(e->err, code, "column %s: %s",
+                      TARN__SHOW(e->column, strlen(e->column)), what);
 }
 
 /* Bits from..from+count of a bitmap, shifted to begin at a byte; the bits after them are
@@ -51,7 +50,7 @@ static tarn_status add_bits(encoding *e, const unsigned char *bits, int64_t from
 {
     uint64_t size = (uint64_t)count / 8 + (count % 8 != 0);
     if (!size) return add_piece(e, NULL, 0);
-    unsigned char *to = tarn__arena_take(&e->scratch, (size_t)size);
+    unsigned char *to = tarn__slab_zeros(&e->scratch, (size_t)size);
     if (!to) return tarn__fail_memory(e->err);
     int shift = (int)(from % 8);
     const unsigned char *at = bits + from / 8;
@@ -91,7 +90,7 @@ static tarn_status add_offsets(encoding *e, const void *offsets, uint32_t width,
     uint64_t size = ((uint64_t)count + 1) * width;
     if (!count || !offsets) {
         /* For no rows, Arrow C++ writes one zero offset. */
-        void *zero = tarn__arena_take(&e->scratch, width);
+        void *zero = tarn__slab_zeros(&e->scratch, width);
         return zero ? add_piece(e, zero, count ? 0 : width) : tarn__fail_memory(e->err);
     }
     int64_t first = tarn__int_at(offsets, width, from);
@@ -99,7 +98,7 @@ static tarn_status add_offsets(encoding *e, const void *offsets, uint32_t width,
     *out_last = tarn__int_at(offsets, width, from + count);
     if (first == 0)
         return add_piece(e, (const unsigned char *)offsets + (size_t)from * width, size);
-    unsigned char *to = tarn__arena_take(&e->scratch, (size_t)size);
+    unsigned char *to = tarn__slab_zeros(&e->scratch, (size_t)size);
     if (!to) return tarn__fail_memory(e->err);
     for (int64_t i = 0; i <= count; i++) {
         int64_t value = tarn__int_at(offsets, width, from + i) - first;
@@ -293,7 +292,7 @@ static tarn_status put_body(tarn__buf *out, const encoding *e)
 static int64_t *place_buffers(encoding *e, int64_t *out_body)
 {
     int64_t at = 0;
-    int64_t *places = tarn__arena_take(&e->scratch, 16 * (e->n_pieces + 1));
+    int64_t *places = tarn__slab_zeros(&e->scratch, 16 * (e->n_pieces + 1));
     for (size_t i = 0; places && i < e->n_pieces; i++) {
         places[2 * i] = at;
         places[2 * i + 1] = (int64_t)e->pieces[i].size;
@@ -325,7 +324,7 @@ static tarn_status put_batch(tarn__ipc_writer *w, encoding *e, int64_t length, i
 
 static void encoding_reset(encoding *e)
 {
-    tarn__arena_reset(&e->scratch);
+    tarn__slab_free(&e->scratch);
     free(e->nodes);
     free(e->pieces);
     free(e->variadic);

@@ -8,13 +8,10 @@
 
 #include <brotli/decode.h>
 #include <brotli/encode.h>
-#include <zlib.h>
 #include <zstd.h>
-#include <zstd_errors.h>
 
-#include "base/buf.h"
+#include "base/compress.h"
 #include "base/error.h"
-#include "base/zstd.h"
 
 enum { BROTLI_WINDOW = 24 }; /* the value that iatro-base-iac uses */
 
@@ -62,21 +59,6 @@ size_t tarn__iac_codec_params(tarn__iac_codec codec, int level, char *out, size_
 }
 
 /* --- Encoding --------------------------------------------------------------------- */
-
-static size_t encode_gzip(const void *data, size_t len, int level, void *out,
-                          size_t capacity)
-{
-    enum { GZIP = 15 + 16, MEMORY = 8 };
-    z_stream z = {.next_in = (Bytef *)(uintptr_t)data, .next_out = out};
-    if (len > UINT32_MAX || capacity > UINT32_MAX) return 0;
-    if (deflateInit2(&z, level, Z_DEFLATED, GZIP, MEMORY, Z_DEFAULT_STRATEGY) != Z_OK)
-        return 0;
-    z.avail_in = (uInt)len;
-    z.avail_out = (uInt)capacity;
-    size_t size = deflate(&z, Z_FINISH) == Z_STREAM_END ? z.total_out : 0;
-    deflateEnd(&z);
-    return size;
-}
 
 /* libbrotlienc ends the process when an allocation fails, unless it was built otherwise.
  * So it allocates here: the first failed allocation jumps out of the library, and all
@@ -147,38 +129,20 @@ static size_t encode_brotli(const void *data, size_t len, int level, void *out,
     return size;
 }
 
-/* A size that is always enough, or 0 for codecs that cannot encode. */
-static size_t encoded_bound(tarn__iac_codec codec, size_t len)
+/* Codecs whose result has a known largest size. */
+static tarn_status encode_bound(tarn__iac_codec codec, int level, const void *data,
+                                size_t len, tarn_bytes *out, tarn_error *err)
 {
-    enum { GZIP_FRAME = 64 };
-    switch (codec) {
-    case IAC_BROTLI:
-        return BrotliEncoderMaxCompressedSize(len) + len / 16 + 1024;
-    case IAC_ZSTD:
-        return ZSTD_compressBound(len);
-    case IAC_GZIP:
-        return compressBound(len) + GZIP_FRAME;
-    default:
-        return len ? len : 1;
-    }
-}
-
-static size_t encode_into(tarn__iac_codec codec, int level, const void *data, size_t len,
-                          void *out, size_t capacity)
-{
-    size_t size;
-    switch (codec) {
-    case IAC_BROTLI:
-        return encode_brotli(data, len, level, out, capacity);
-    case IAC_ZSTD:
-        size = ZSTD_compress(out, capacity, data, len, level);
-        return ZSTD_isError(size) ? 0 : size;
-    case IAC_GZIP:
-        return encode_gzip(data, len, level, out, capacity);
-    default:
-        if (len) memcpy(out, data, len);
-        return len;
-    }
+    bool brotli = codec == IAC_BROTLI;
+    size_t bound = brotli ? BrotliEncoderMaxCompressedSize(len) + len / 16 + 1024
+                          : ZSTD_compressBound(len);
+    unsigned char *room = tarn__bytes_extend(out, bound, err);
+    if (!room) return TARN_ERR_MEMORY;
+    size_t size = brotli ? encode_brotli(data, len, level, room, bound)
+                         : ZSTD_compress(room, bound, data, len, level);
+    out->size = brotli || !ZSTD_isError(size) ? size : 0;
+    if (out->size) return TARN_OK;
+    return tarn__fail(err, TARN_ERR_MEMORY, "out of memory for %zu bytes to encode", len);
 }
 
 static bool level_is_known(tarn__iac_codec codec, int level)
@@ -188,12 +152,22 @@ static bool level_is_known(tarn__iac_codec codec, int level)
     return codec != IAC_ZSTD || (level >= ZSTD_minCLevel() && level <= ZSTD_maxCLevel());
 }
 
+static tarn_status give_out(tarn_status status, tarn_bytes *bytes, tarn_view *out)
+{
+    if (status == TARN_OK)
+        *out = (tarn_view){bytes->data, bytes->size, bytes->data};
+    else
+        tarn_bytes_release(bytes);
+    return status;
+}
+
 tarn_status tarn_iac_encode(const char *name, int level, const void *data, size_t len,
                             tarn_view *out, tarn_error *err)
 {
     TARN__NEED(err, "data", data || !len);
     TARN__NEED(err, "out", out);
     tarn__iac_codec codec = tarn__iac_codec_named(name);
+    tarn_bytes bytes = TARN_BYTES_INIT;
     *out = (tarn_view)TARN_VIEW_INIT;
     level = level_or_default(codec, level);
     if (!level_is_known(codec, level))
@@ -202,71 +176,14 @@ tarn_status tarn_iac_encode(const char *name, int level, const void *data, size_
     if (codec > IAC_GZIP)
         return tarn__fail(err, TARN_ERR_UNSUPPORTED,
                           "payloads of this codec must be encoded by the caller");
-    size_t capacity = encoded_bound(codec, len);
-    void *memory = malloc(capacity);
-    if (!memory) return tarn__fail_memory(err);
-    size_t size = encode_into(codec, level, data, len, memory, capacity);
-    if (size == 0 && (len != 0 || codec != IAC_NONE)) {
-        free(memory);
-        return tarn__fail(err, TARN_ERR_MEMORY, "out of memory for %zu bytes to encode",
-                          len);
-    }
-    *out = (tarn_view){memory, size, memory};
-    return TARN_OK;
+    tarn_status status = codec == IAC_NONE ? tarn__bytes_add(&bytes, data, len, err)
+                         : codec == IAC_GZIP
+                             ? tarn__gzip_add(data, len, level, &bytes, err)
+                             : encode_bound(codec, level, data, len, &bytes, err);
+    return give_out(status, &bytes, out);
 }
 
 /* --- Decoding --------------------------------------------------------------------- */
-
-enum { CHUNK = 1 << 16 };
-
-static tarn_status too_long(uint64_t limit, tarn_error *err)
-{
-    return tarn__fail(err, TARN_ERR_LIMIT,
-                      "the payload expands to more than %llu bytes (max_expansion)",
-                      (unsigned long long)limit);
-}
-
-static tarn_status damaged(const char *codec, tarn_error *err)
-{
-    return tarn__fail(err, TARN_ERR_FORMAT, "the payload is not complete, valid %s data",
-                      codec);
-}
-
-/* Bytes that may be written at the end: a small buffer has more room than its limit. */
-static size_t room_in(const tarn__buf *out)
-{
-    return (out->capacity < out->max ? out->capacity : out->max) - out->size;
-}
-
-/* Makes more room at the end by doubling; TARN_ERR_LIMIT when the limit is reached. */
-static tarn_status more(tarn__buf *out, tarn_error *err)
-{
-    if (out->size == out->max) return too_long(out->max, err);
-    if (out->capacity > out->size) return TARN_OK;
-    size_t step = out->capacity ? out->capacity : CHUNK;
-    if (step > out->max - out->size) step = out->max - out->size;
-    return tarn__buf_reserve(out, step, err);
-}
-
-/* Room for the next step: at the end of out or, when out is full, one extra byte, which
- * shows whether the data ends there. */
-static tarn_status next_room(tarn__buf *out, unsigned char *last, unsigned char **to,
-                             size_t *room, tarn_error *err)
-{
-    bool full = out->size == out->max;
-    if (!full) TARN_TRY(more(out, err));
-    *to = full ? last : (unsigned char *)out->data + out->size;
-    *room = full ? 1 : room_in(out);
-    return TARN_OK;
-}
-
-/* Adds the output of a step. */
-static tarn_status made(tarn__buf *out, size_t size, tarn_error *err)
-{
-    if (out->size == out->max) return size ? too_long(out->max, err) : TARN_OK;
-    out->size += size;
-    return TARN_OK;
-}
 
 static bool lacked_memory(BrotliDecoderErrorCode code)
 {
@@ -274,101 +191,41 @@ static bool lacked_memory(BrotliDecoderErrorCode code)
            code >= BROTLI_DECODER_ERROR_ALLOC_BLOCK_TYPE_TREES;
 }
 
-static tarn_status decode_brotli(const void *data, size_t len, tarn__buf *out,
-                                 tarn_error *err)
+static tarn_status decode_brotli(const void *data, size_t len, tarn__most most,
+                                 tarn_bytes *out, tarn_error *err)
 {
     BrotliDecoderState *state = BrotliDecoderCreateInstance(NULL, NULL, NULL);
     if (!state) return tarn__fail_memory(err);
     const uint8_t *next = data;
     BrotliDecoderResult result = BROTLI_DECODER_RESULT_NEEDS_MORE_OUTPUT;
     tarn_status status = TARN_OK;
-    while (result == BROTLI_DECODER_RESULT_NEEDS_MORE_OUTPUT && status == TARN_OK) {
-        unsigned char last, *to;
-        size_t room, before;
-        status = next_room(out, &last, &to, &room, err);
+    size_t room;
+    while (result == BROTLI_DECODER_RESULT_NEEDS_MORE_OUTPUT) {
+        status = tarn__expand_room(out, 0, most, &room, err);
         if (status != TARN_OK) break;
-        before = room;
+        unsigned char *to = out->data + out->size;
         result = BrotliDecoderDecompressStream(state, &len, &next, &room, &to, NULL);
-        status = made(out, before - room, err);
+        out->size = (size_t)(to - out->data);
     }
+    /* One byte past the limit may have been written. */
+    if (status == TARN_OK && out->size > most.bytes)
+        status = tarn__expand_room(out, 0, most, &room, err);
     if (status == TARN_OK && lacked_memory(BrotliDecoderGetErrorCode(state)))
         status = tarn__fail_memory(err);
     BrotliDecoderDestroyInstance(state);
     if (status != TARN_OK) return status;
-    return result == BROTLI_DECODER_RESULT_SUCCESS && len == 0 ? TARN_OK
-                                                               : damaged("Brotli", err);
+    return result == BROTLI_DECODER_RESULT_SUCCESS && len == 0
+               ? TARN_OK
+               : tarn__fail(err, TARN_ERR_FORMAT, "not complete, valid Brotli data");
 }
 
-static tarn_status zstd_failed(size_t code, size_t len, tarn_error *err)
+static tarn_status copy_bytes(const void *data, size_t len, tarn__most most,
+                              tarn_bytes *out, tarn_error *err)
 {
-    if (ZSTD_getErrorCode(code) == ZSTD_error_memory_allocation)
-        return tarn__fail_memory(err);
-    if (ZSTD_getErrorCode(code) == ZSTD_error_frameParameter_windowTooLarge)
-        return tarn__fail(err, TARN_ERR_LIMIT,
-                          "a payload of %zu bytes needs a window of more than %d MiB",
-                          len, 1 << (tarn__zstd_window(len) - 20));
-    return damaged("Zstandard", err);
-}
-
-static tarn_status decode_zstd(const void *data, size_t len, tarn__buf *out,
-                               tarn_error *err)
-{
-    tarn__zstd z;
-    if (!tarn__zstd_open(&z, tarn__zstd_window(len))) return tarn__fail_memory(err);
-    ZSTD_inBuffer in = {data, len, 0};
-    tarn_status status = TARN_OK;
-    size_t left = 1;
-    /* Ends when all input is used and the last frame is complete, or no progress is
-     * made. */
-    while (status == TARN_OK && (left != 0 || in.pos < in.size)) {
-        unsigned char last, *to;
-        size_t room, before = in.pos;
-        status = next_room(out, &last, &to, &room, err);
-        if (status != TARN_OK) break;
-        ZSTD_outBuffer step = {to, room, 0};
-        left = tarn__zstd_step(&z, &step, &in);
-        if (ZSTD_isError(left)) break;
-        status = made(out, step.pos, err);
-        if (step.pos == 0 && in.pos == before) break;
-    }
-    tarn__zstd_close(&z);
-    if (status != TARN_OK) return status;
-    return left == 0 && in.pos == in.size ? TARN_OK : zstd_failed(left, len, err);
-}
-
-static tarn_status decode_gzip(const void *data, size_t len, tarn__buf *out,
-                               tarn_error *err)
-{
-    enum { GZIP = 15 + 16 };
-    z_stream z = {.next_in = (Bytef *)(uintptr_t)data, .avail_in = (uInt)len};
-    if (len > UINT32_MAX) return damaged("gzip", err);
-    if (inflateInit2(&z, GZIP) != Z_OK) return tarn__fail_memory(err);
-    tarn_status status = TARN_OK;
-    int result = Z_OK;
-    while (status == TARN_OK && (result == Z_OK || result == Z_BUF_ERROR)) {
-        unsigned char last;
-        size_t room;
-        uInt in = z.avail_in;
-        status = next_room(out, &last, &z.next_out, &room, err);
-        if (status != TARN_OK) break;
-        if (room > 1u << 30) room = 1u << 30;
-        z.avail_out = (uInt)room;
-        result = inflate(&z, Z_NO_FLUSH);
-        room -= z.avail_out;
-        status = made(out, room, err);
-        if (result == Z_STREAM_END && z.avail_in) result = inflateReset(&z);
-        if (room == 0 && z.avail_in == in) break;
-    }
-    inflateEnd(&z);
-    if (status != TARN_OK) return status;
-    return result == Z_STREAM_END ? TARN_OK : damaged("gzip", err);
-}
-
-static tarn_status copy_bytes(const void *data, size_t len, tarn__buf *out,
-                              tarn_error *err)
-{
-    if (len > out->max) return too_long(out->max, err);
-    return tarn__buf_add(out, data, len, err);
+    if (len <= most.bytes) return tarn__bytes_add(out, data, len, err);
+    return tarn__fail(err, TARN_ERR_LIMIT,
+                      "the payload expands to more than %llu bytes (%s)",
+                      (unsigned long long)most.bytes, most.name);
 }
 
 tarn_status tarn_iac_decode(const char *name, const void *data, size_t len,
@@ -376,31 +233,27 @@ tarn_status tarn_iac_decode(const char *name, const void *data, size_t len,
 {
     TARN__NEED(err, "data", data || !len);
     TARN__NEED(err, "out", out);
-    tarn__buf bytes;
+    tarn_bytes bytes = TARN_BYTES_INIT;
+    tarn_error why;
     tarn_status status;
+    tarn__most most = {limit < SIZE_MAX / 4 ? limit : SIZE_MAX / 4, "max_expansion"};
+    tarn__iac_codec codec = tarn__iac_codec_named(name);
     *out = (tarn_view)TARN_VIEW_INIT;
-    tarn__buf_init(&bytes, limit < SIZE_MAX / 4 ? (size_t)limit : SIZE_MAX / 4);
-    switch (tarn__iac_codec_named(name)) {
-    case IAC_NONE:
-        status = copy_bytes(data, len, &bytes, err);
-        break;
-    case IAC_BROTLI:
-        status = decode_brotli(data, len, &bytes, err);
-        break;
-    case IAC_ZSTD:
-        status = decode_zstd(data, len, &bytes, err);
-        break;
-    case IAC_GZIP:
-        status = decode_gzip(data, len, &bytes, err);
-        break;
-    default:
-        status = tarn__fail(
+    if (codec > IAC_GZIP)
+        return tarn__fail(
             err, TARN_ERR_UNSUPPORTED,
             "payloads of this codec cannot be decoded; read the stored bytes instead");
-    }
-    if (status == TARN_OK)
-        *out = (tarn_view){(const unsigned char *)bytes.data, bytes.size, bytes.data};
+    if (codec == IAC_NONE)
+        status = copy_bytes(data, len, most, &bytes, &why);
+    else if (codec == IAC_BROTLI)
+        status = decode_brotli(data, len, most, &bytes, &why);
     else
-        tarn__buf_reset(&bytes);
-    return status;
+        status = tarn__expand(codec == IAC_GZIP ? TARN__GZIP : TARN__ZSTD, data, len,
+                              most, &bytes, &why);
+    if (status == TARN_ERR_FORMAT || status == TARN_ERR_TRUNCATED)
+        status =
+            tarn__fail(err, TARN_ERR_FORMAT, "the payload is damaged: %s", why.message);
+    else if (status != TARN_OK && err)
+        *err = why;
+    return give_out(status, &bytes, out);
 }

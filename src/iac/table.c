@@ -10,6 +10,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/sort.h"
 #include "iac/ipc.h"
 #include "io/file.h"
 #include "io/guard.h"
@@ -99,41 +100,7 @@ tarn_status tarn__source_file_view(const tarn__source_file *f, uint64_t offset,
     return status;
 }
 
-/* --- Memory ----------------------------------------------------------------------- */
-
-typedef struct tarn__arena_block {
-    struct tarn__arena_block *next;
-    size_t used, size;
-    _Alignas(16) unsigned char data[];
-} block;
-
-void *tarn__arena_take(tarn__arena *arena, size_t size)
-{
-    enum { BLOCK = 4096, ALIGN = 16 };
-    uint64_t rounded;
-    if (!tarn__align_up(size, ALIGN, &rounded) || rounded > SIZE_MAX / 2) return NULL;
-    block *b = arena->blocks;
-    if (!b || b->size - b->used < rounded) {
-        size_t room = rounded > BLOCK ? (size_t)rounded : BLOCK;
-        b = calloc(1, sizeof *b + room);
-        if (!b) return NULL;
-        b->size = room;
-        b->next = arena->blocks;
-        arena->blocks = b;
-    }
-    void *out = b->data + b->used;
-    b->used += (size_t)rounded;
-    return out;
-}
-
-void tarn__arena_reset(tarn__arena *arena)
-{
-    while (arena->blocks) {
-        block *next = arena->blocks->next;
-        free(arena->blocks);
-        arena->blocks = next;
-    }
-}
+/* --- Lifetime --------------------------------------------------------------------- */
 
 static void add_ref(tarn__table *t)
 {
@@ -144,7 +111,7 @@ void tarn__table_unref(tarn__table *t)
 {
     if (!t || atomic_fetch_sub(&t->refs, 1) != 1) return;
     if (t->schema.release) t->schema.release(&t->schema);
-    tarn__arena_reset(&t->arena);
+    tarn__slab_free(&t->slab);
     free(t->batches);
     tarn_view_release(&t->bytes);
     tarn__source_file_unref(t->file);
@@ -154,7 +121,7 @@ void tarn__table_unref(tarn__table *t)
 
 static const _Alignas(64) unsigned char nothing[64];
 
-tarn_status tarn__array_empty(tarn__arena *arena, const struct ArrowSchema *schema,
+tarn_status tarn__array_empty(tarn__slab *slab, const struct ArrowSchema *schema,
                               struct ArrowArray *out, tarn_error *err)
 {
     tarn__layout layout = {0};
@@ -162,37 +129,30 @@ tarn_status tarn__array_empty(tarn__arena *arena, const struct ArrowSchema *sche
     size_t n = (size_t)schema->n_children;
     size_t buffers = (size_t)layout.buffers + (layout.shape == SHAPE_VIEW);
     *out = (struct ArrowArray){.n_buffers = (int64_t)buffers, .n_children = (int64_t)n};
-    struct ArrowArray *children = tarn__arena_take(arena, (n + 2) * sizeof *children);
-    out->children = tarn__arena_take(arena, (n + 1) * sizeof *out->children);
-    out->buffers = tarn__arena_take(arena, (buffers + 1) * sizeof *out->buffers);
-    out->private_data = tarn__arena_take(arena, (buffers + 1) * sizeof(uint64_t));
+    struct ArrowArray *children = tarn__slab_zeros(slab, (n + 2) * sizeof *children);
+    out->children = tarn__slab_zeros(slab, (n + 1) * sizeof *out->children);
+    out->buffers = tarn__slab_zeros(slab, (buffers + 1) * sizeof *out->buffers);
+    out->private_data = tarn__slab_zeros(slab, (buffers + 1) * sizeof(uint64_t));
     if (!children || !out->children || !out->buffers || !out->private_data)
         return tarn__fail_memory(err);
     for (size_t i = layout.has_validity; i < buffers; i++)
         out->buffers[i] = nothing;
     for (size_t i = 0; i < n; i++) {
         out->children[i] = &children[i];
-        TARN_TRY(tarn__array_empty(arena, schema->children[i], &children[i], err));
+        TARN_TRY(tarn__array_empty(slab, schema->children[i], &children[i], err));
     }
     if (!schema->dictionary) return TARN_OK;
     out->dictionary = &children[n];
-    return tarn__array_empty(arena, schema->dictionary, out->dictionary, err);
+    return tarn__array_empty(slab, schema->dictionary, out->dictionary, err);
 }
 
 /* --- Rows and columns ------------------------------------------------------------- */
 
 size_t tarn__table_batch(const tarn__table *t, uint64_t row, uint64_t *out_in_batch)
 {
-    size_t low = 0, high = t->count;
-    while (high - low > 1) {
-        size_t middle = low + (high - low) / 2;
-        if (t->starts[middle] <= row)
-            low = middle;
-        else
-            high = middle;
-    }
-    *out_in_batch = row - t->starts[low];
-    return low;
+    size_t batch = tarn__stretch_of(t->starts, t->count, row);
+    *out_in_batch = row - t->starts[batch];
+    return batch;
 }
 
 int64_t tarn__table_column(const tarn__table *t, const char *name)
@@ -210,7 +170,7 @@ static tarn_status own_buffer(tarn__table *t, struct ArrowArray *a, int64_t i,
     const unsigned char *at = a->buffers[i], *begin = t->bytes.data;
     uint64_t size = tarn__buffer_sizes(a)[i];
     if (!size || !at || at < begin || at >= begin + t->bytes.size) return TARN_OK;
-    void *copy = tarn__arena_take(&t->arena, (size_t)size);
+    void *copy = tarn__slab_take(&t->slab, (size_t)size);
     if (!copy) return tarn__fail_memory(err);
     memcpy(copy, at, (size_t)size);
     a->buffers[i] = copy;

@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "base/forklock.h"
+#include "base/slab.h"
 
 /* A file that is shared by an open IAC file and its tables. */
 typedef struct tarn__source_file {
@@ -43,21 +44,12 @@ TARN_CHECKED tarn_status tarn__source_file_check(const tarn__source_file *file,
 TARN_CHECKED tarn_status tarn__source_file_settle(const tarn__source_file *file,
                                                   tarn_error *err);
 
-/* Memory that is freed all at once. */
-typedef struct tarn__arena {
-    struct tarn__arena_block *blocks;
-} tarn__arena;
-
-void *tarn__arena_take(tarn__arena *arena,
-                       size_t size); /* zeroed; NULL if out of memory */
-void tarn__arena_reset(tarn__arena *arena);
-
 typedef struct tarn__table {
     atomic_uint refs;
     tarn__source_file *file; /* NULL for a table that is not from a file */
     tarn_view bytes;         /* the whole stream */
     uint64_t file_offset;    /* of the stream, for messages */
-    tarn__arena arena;
+    tarn__slab slab;
     struct ArrowSchema schema; /* a struct with a child for each column */
     /* Arrays of the table have no release function, and their private_data holds the
      * sizes of their buffers (uint64_t each), followed by one more slot. */

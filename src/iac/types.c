@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/number.h"
 #include "iac/ipc.h"
 
 #define FIXED(width, number)                                                             \
@@ -94,14 +95,11 @@ tarn__type_fields tarn__type_fields_of(int number)
 
 /* --- Layouts ---------------------------------------------------------------------- */
 
-/* Accepts only the decimal digits of a number of at most 31 bits. */
+/* Decimal digits of a number of at most 31 bits. */
 static bool digits(const char *text, uint32_t *out)
 {
-    uint64_t value = 0;
-    const char *at = text;
-    for (; *at >= '0' && *at <= '9' && value <= INT32_MAX; at++)
-        value = value * 10 + (uint64_t)(*at - '0');
-    if (at == text || value > INT32_MAX || *at) return false;
+    uint64_t value;
+    if (!tarn__digits(text, strlen(text), INT32_MAX, &value)) return false;
     *out = (uint32_t)value;
     return true;
 }

@@ -12,10 +12,9 @@
 static tarn_status bad(const struct ArrowSchema *schema, int64_t row, const char *what,
                        tarn_error *err)
 {
-    char shown[128];
-    tarn_printable(shown, sizeof shown, schema->name, strlen(schema->name));
-    return tarn__fail(err, TARN_ERR_FORMAT, "column %s, row %lld of a batch: %s", shown,
-                      (long long)row, what);
+    return tarn__fail(err, TARN_ERR_FORMAT, "column %s, row %lld of a batch: %s",
+                      TARN__SHOW(schema->name, strlen(schema->name)), (long long)row,
+                      what);
 }
 
 /* The loop for four-byte offsets, by far the most common, has no branches. */

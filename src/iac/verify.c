@@ -4,18 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/options.h"
+#include "base/error.h"
 #include "base/pool.h"
 #include "iac/file.h"
-
-TARN__DEFINE_INIT(tarn_iac_verify_options, TARN_IAC_VERIFY_OPTIONS_INIT)
 
 enum { PIECE = 512 }; /* records per task */
 
 typedef struct work {
     tarn_iac *pack;
-    const tarn_iac_verify_options *options;
-    tarn_iac_report *report;
+    const tarn_verify_options *options;
+    tarn_verify_report *report;
     pthread_mutex_t lock; /* guards the members below and the report */
     uint64_t done;
     bool cancelled;
@@ -24,6 +22,7 @@ typedef struct work {
 static void report_problem(work *w, const tarn_error *what)
 {
     w->report->problems++;
+    w->report->remaining++;
     if (w->options->problem) w->options->problem(w->options->problem_context, what);
 }
 
@@ -130,12 +129,15 @@ static tarn_status check_payloads(work *w, tarn_error *err)
     return status;
 }
 
-static tarn_status verify_pack(const char *path, const tarn_iac_verify_options *o,
-                               tarn_iac_report *out, tarn_error *err)
+tarn_status tarn__iac_verify(const char *path, const tarn_verify_options *o,
+                             tarn_verify_report *out, tarn_error *err)
 {
     tarn_error why;
     work w = {.options = o, .report = out};
     tarn_iac_options open = TARN_IAC_OPTIONS_INIT;
+    if (o->repair)
+        return tarn__fail_at(err, TARN_ERR_USAGE, path, TARN_NO_OFFSET,
+                             "a record pack cannot be repaired");
     open.check = true;
     tarn_status status = tarn_iac_open(path, &open, &w.pack, &why);
     if (status == TARN_ERR_FORMAT || status == TARN_ERR_TRUNCATED ||
@@ -147,7 +149,7 @@ static tarn_status verify_pack(const char *path, const tarn_iac_verify_options *
         if (err) *err = why;
         return status;
     }
-    out->records = w.pack->header.num_records;
+    out->samples = w.pack->header.num_records;
     pthread_mutex_init(&w.lock, NULL);
     check_tables(&w);
     check_columns(&w);
@@ -155,18 +157,5 @@ static tarn_status verify_pack(const char *path, const tarn_iac_verify_options *
     status = check_payloads(&w, err);
     pthread_mutex_destroy(&w.lock);
     tarn_iac_close(w.pack);
-    return status;
-}
-
-tarn_status tarn_iac_verify(const char *path, const tarn_iac_verify_options *options,
-                            tarn_iac_report *report, size_t size, tarn_error *err)
-{
-    TARN__NEED(err, "path", path);
-    TARN__NEED(err, "report", report);
-    tarn_iac_report found = {0};
-    TARN__FILL_OUT(report, size, found);
-    TARN__OPTIONS(tarn_iac_verify_options, o, TARN_IAC_VERIFY_OPTIONS_INIT, options, err);
-    tarn_status status = verify_pack(path, &o, &found, err);
-    TARN__FILL_OUT(report, size, found);
     return status;
 }

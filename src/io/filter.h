@@ -14,6 +14,23 @@ typedef struct tarn__flow {
     size_t out_size;
 } tarn__flow;
 
+/* Libraries with 32-bit counters get at most this many bytes at once. */
+enum { TARN__FLOW_PIECE = 1 << 30 };
+
+static inline unsigned tarn__flow_piece(size_t size)
+{
+    return (unsigned)(size < TARN__FLOW_PIECE ? size : TARN__FLOW_PIECE);
+}
+
+/* Advances the flow to where a coder has stopped reading and writing. */
+static inline void tarn__flow_moved(tarn__flow *flow, const void *in, void *out)
+{
+    flow->in_size -= (size_t)((const unsigned char *)in - flow->in);
+    flow->in = in;
+    flow->out_size -= (size_t)((unsigned char *)out - flow->out);
+    flow->out = out;
+}
+
 typedef enum tarn__match {
     TARN__MATCH_NO,
     TARN__MATCH_CUT, /* matches so far, but the data ends too early to be sure */

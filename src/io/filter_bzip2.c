@@ -5,8 +5,6 @@
 #include "base/error.h"
 #include "io/filter.h"
 
-static const size_t PIECE = 1u << 30; /* the library has 32-bit counters */
-
 static const char *const suffixes[] = {".bz2", ".tbz", ".tbz2", NULL};
 
 /* A tar could begin with the text "BZh", but not with the magic number of the first
@@ -25,17 +23,9 @@ static tarn__match match(const unsigned char *data, size_t size)
 static void flow_to_bz(bz_stream *z, const tarn__flow *flow)
 {
     z->next_in = (char *)(uintptr_t)flow->in;
-    z->avail_in = (unsigned)(flow->in_size < PIECE ? flow->in_size : PIECE);
+    z->avail_in = tarn__flow_piece(flow->in_size);
     z->next_out = (char *)flow->out;
-    z->avail_out = (unsigned)(flow->out_size < PIECE ? flow->out_size : PIECE);
-}
-
-static void bz_to_flow(const bz_stream *z, tarn__flow *flow)
-{
-    flow->in_size -= (size_t)(z->next_in - (const char *)flow->in);
-    flow->in = (const unsigned char *)z->next_in;
-    flow->out_size -= (size_t)(z->next_out - (const char *)flow->out);
-    flow->out = (unsigned char *)z->next_out;
+    z->avail_out = tarn__flow_piece(flow->out_size);
 }
 
 static tarn_status decoder_new(void **out, uint64_t max_memory, tarn_error *err)
@@ -54,7 +44,7 @@ static tarn_status decode(void *state, tarn__flow *flow, bool *out_end, tarn_err
     bz_stream *z = state;
     flow_to_bz(z, flow);
     int code = BZ2_bzDecompress(z);
-    bz_to_flow(z, flow);
+    tarn__flow_moved(flow, z->next_in, z->next_out);
     *out_end = code == BZ_STREAM_END;
     if (code == BZ_OK || code == BZ_STREAM_END) return TARN_OK;
     if (code == BZ_MEM_ERROR) return tarn__fail_memory(err);
@@ -94,8 +84,9 @@ static tarn_status encode(void *state, tarn__flow *flow, bool last, bool *out_en
     *out_end = false;
     /* The library reports BZ_RUN without input as an error. */
     if (!last && flow->in_size == 0) return TARN_OK;
-    int code = BZ2_bzCompress(z, last && flow->in_size <= PIECE ? BZ_FINISH : BZ_RUN);
-    bz_to_flow(z, flow);
+    int code =
+        BZ2_bzCompress(z, last && flow->in_size <= TARN__FLOW_PIECE ? BZ_FINISH : BZ_RUN);
+    tarn__flow_moved(flow, z->next_in, z->next_out);
     *out_end = code == BZ_STREAM_END;
     if (code == BZ_RUN_OK || code == BZ_FINISH_OK || code == BZ_STREAM_END)
         return TARN_OK;

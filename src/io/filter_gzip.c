@@ -10,9 +10,7 @@
 #include "base/error.h"
 #include "io/filter.h"
 
-/* Both libraries have 32-bit counters. Adding 16 to the window selects gzip. */
-enum { GZIP_WINDOW = MAX_WBITS + 16 };
-static const size_t PIECE = 1u << 30;
+enum { GZIP_WINDOW = MAX_WBITS + 16 }; /* adding 16 selects gzip */
 
 static const char *const suffixes[] = {".gz", ".tgz", NULL};
 
@@ -87,14 +85,11 @@ static tarn_status decode(void *state, tarn__flow *flow, bool *out_end, tarn_err
     decoder *d = state;
     struct inflate_state *z = &d->z;
     z->next_in = (uint8_t *)(uintptr_t)flow->in;
-    z->avail_in = (uint32_t)(flow->in_size < PIECE ? flow->in_size : PIECE);
+    z->avail_in = tarn__flow_piece(flow->in_size);
     z->next_out = flow->out;
-    z->avail_out = (uint32_t)(flow->out_size < PIECE ? flow->out_size : PIECE);
+    z->avail_out = tarn__flow_piece(flow->out_size);
     int code = inflate_more(d);
-    flow->in_size -= (size_t)(z->next_in - flow->in);
-    flow->in = z->next_in;
-    flow->out_size -= (size_t)(z->next_out - flow->out);
-    flow->out = z->next_out;
+    tarn__flow_moved(flow, z->next_in, z->next_out);
     *out_end =
         z->block_state == ISAL_BLOCK_FINISH && z->tmp_out_processed >= z->tmp_out_valid;
     if (code >= 0) return TARN_OK;
@@ -110,17 +105,9 @@ static tarn_status decode_next(void *state, tarn_error *err)
 static void flow_to_zlib(z_stream *z, const tarn__flow *flow)
 {
     z->next_in = (Bytef *)(uintptr_t)flow->in;
-    z->avail_in = (uInt)(flow->in_size < PIECE ? flow->in_size : PIECE);
+    z->avail_in = tarn__flow_piece(flow->in_size);
     z->next_out = flow->out;
-    z->avail_out = (uInt)(flow->out_size < PIECE ? flow->out_size : PIECE);
-}
-
-static void zlib_to_flow(const z_stream *z, tarn__flow *flow)
-{
-    flow->in_size -= (size_t)(z->next_in - flow->in);
-    flow->in = z->next_in;
-    flow->out_size -= (size_t)(z->next_out - flow->out);
-    flow->out = z->next_out;
+    z->avail_out = tarn__flow_piece(flow->out_size);
 }
 
 static tarn_status encoder_new(void **out, int level, tarn_error *err)
@@ -140,8 +127,9 @@ static tarn_status encode(void *state, tarn__flow *flow, bool last, bool *out_en
 {
     z_stream *z = state;
     flow_to_zlib(z, flow);
-    int code = deflate(z, last && flow->in_size <= PIECE ? Z_FINISH : Z_NO_FLUSH);
-    zlib_to_flow(z, flow);
+    int code =
+        deflate(z, last && flow->in_size <= TARN__FLOW_PIECE ? Z_FINISH : Z_NO_FLUSH);
+    tarn__flow_moved(flow, z->next_in, z->next_out);
     *out_end = code == Z_STREAM_END;
     if (code == Z_OK || code == Z_STREAM_END || code == Z_BUF_ERROR) return TARN_OK;
     return tarn__fail(err, TARN_ERR_IO, "gzip failed with code %d", code);

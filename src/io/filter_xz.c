@@ -92,10 +92,7 @@ static lzma_ret code_flow(coder *c, tarn__flow *flow, lzma_action action)
     c->z.next_out = flow->out;
     c->z.avail_out = flow->out_size;
     lzma_ret code = lzma_code(&c->z, action);
-    flow->in = c->z.next_in;
-    flow->in_size = c->z.avail_in;
-    flow->out = c->z.next_out;
-    flow->out_size = c->z.avail_out;
+    tarn__flow_moved(flow, c->z.next_in, c->z.next_out);
     return code;
 }
 

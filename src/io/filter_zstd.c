@@ -41,10 +41,7 @@ static tarn_status decode(void *state, tarn__flow *flow, bool *out_end, tarn_err
     ZSTD_inBuffer in = {flow->in, flow->in_size, 0};
     ZSTD_outBuffer out = {flow->out, flow->out_size, 0};
     size_t code = tarn__zstd_step(state, &out, &in);
-    flow->in += in.pos;
-    flow->in_size -= in.pos;
-    flow->out += out.pos;
-    flow->out_size -= out.pos;
+    tarn__flow_moved(flow, flow->in + in.pos, flow->out + out.pos);
     *out_end = code == 0;
     if (!ZSTD_isError(code)) return TARN_OK;
     if (ZSTD_getErrorCode(code) == ZSTD_error_memory_allocation)
@@ -85,10 +82,7 @@ static tarn_status encode(void *state, tarn__flow *flow, bool last, bool *out_en
     ZSTD_outBuffer out = {flow->out, flow->out_size, 0};
     size_t left =
         ZSTD_compressStream2(state, &out, &in, last ? ZSTD_e_end : ZSTD_e_continue);
-    flow->in += in.pos;
-    flow->in_size -= in.pos;
-    flow->out += out.pos;
-    flow->out_size -= out.pos;
+    tarn__flow_moved(flow, flow->in + in.pos, flow->out + out.pos);
     *out_end = last && left == 0;
     if (!ZSTD_isError(left)) return TARN_OK;
     if (ZSTD_getErrorCode(left) == ZSTD_error_memory_allocation)

@@ -450,24 +450,27 @@ bool tarn_urls_is_list(const char *path)
            (strstr(path, "::") || strpbrk(path, "{*?[")) && !is_fold(path);
 }
 
-/* Allocates one block: the pointers, followed by the texts. */
-static tarn_status give_out(const texts *t, tarn_urls *out, tarn_error *err)
+/* Allocates one block: the struct, the pointers and the texts. */
+static tarn_status give_out(const texts *t, tarn_urls **out, tarn_error *err)
 {
-    const char **urls = malloc(t->count * sizeof *urls + t->chars.size);
-    if (!urls) return tarn__fail_memory(err);
+    const char **urls;
+    tarn_urls *made = malloc(sizeof *made + t->count * sizeof *urls + t->chars.size);
+    if (!made) return tarn__fail_memory(err);
+    urls = (const char **)(made + 1);
     char *chars = (char *)(urls + t->count);
     memcpy(chars, t->chars.data, t->chars.size);
     for (size_t i = 0; i < t->count; i++)
         urls[i] = chars + t->starts[i];
-    *out = (tarn_urls){urls, t->count};
+    *made = (tarn_urls){urls, t->count};
+    *out = made;
     return TARN_OK;
 }
 
-tarn_status tarn_urls_expand(const char *list, tarn_urls *out, tarn_error *err)
+tarn_status tarn_urls_expand(const char *list, tarn_urls **out, tarn_error *err)
 {
     TARN__NEED(err, "list", list);
     TARN__NEED(err, "out", out);
-    *out = (tarn_urls){0};
+    *out = NULL;
     texts found;
     texts_init(&found);
     tarn_status status = add_list(&found, list, err);
@@ -476,9 +479,7 @@ tarn_status tarn_urls_expand(const char *list, tarn_urls *out, tarn_error *err)
     return status;
 }
 
-void tarn_urls_reset(tarn_urls *urls)
+void tarn_urls_free(tarn_urls *urls)
 {
-    if (!urls) return;
-    free(urls->urls);
-    *urls = (tarn_urls){0};
+    free(urls);
 }

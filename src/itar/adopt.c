@@ -229,10 +229,8 @@ static tarn_status scan_shards(adoption *a, tarn_error *err)
 static tarn_status fail_twice(const adoption *a, size_t shard, const char *key,
                               size_t len, const char *other, tarn_error *err)
 {
-    char shown[200];
     return tarn__fail_at(err, TARN_ERR_EXISTS, origin_of(a->w, shard), TARN_NO_OFFSET,
-                         "sample %s is also in %s",
-                         tarn_printable(shown, sizeof shown, key, len), other);
+                         "sample %s is also in %s", TARN__SHOW(key, len), other);
 }
 
 static tarn_status check_base(const adoption *a, size_t shard, const char *key,

@@ -46,7 +46,6 @@ tarn_status tarn__collection_add_class(tarn__collection *c, const char *name, si
                                        tarn_error *err)
 {
     uint32_t id;
-    char shown[120];
     if (c->n_entries || c->samples)
         return tarn__fail(err, TARN_ERR_USAGE,
                           "classes must be numbered before files are added");
@@ -56,7 +55,7 @@ tarn_status tarn__collection_add_class(tarn__collection *c, const char *name, si
         return TARN_OK;
     }
     return tarn__fail(err, TARN_ERR_FORMAT, "the class %s is listed twice",
-                      tarn_printable(shown, sizeof shown, name, len));
+                      TARN__SHOW(name, len));
 }
 
 /* --- Adding ------------------------------------------------------------------------ */

@@ -25,10 +25,9 @@ static tarn_status identify_all(const char *const *paths, size_t count,
 static tarn_status stale(const tarn__fold *f, tarn_error *err, const char *what,
                          const char *shard)
 {
-    char shown[300];
     return tarn__fail_at(err, TARN_ERR_STALE, f->index->path, TARN_NO_OFFSET,
                          "%s %s; run tarn index again", what,
-                         tarn_printable(shown, sizeof shown, shard, strlen(shard)));
+                         TARN__SHOW(shard, strlen(shard)));
 }
 
 /* With a .tarsum, the shards must match it: first names, then sizes. */
@@ -154,7 +153,7 @@ static tarn_status fail_folds(const tarn_folds *found, const char *path, tarn_er
     char names[512];
     size_t used = 0;
     for (size_t i = 0; i < found->count; i++) {
-        const char *name = found->folds[i].name;
+        const char *name = found->folds[i]->name;
         if (used + strlen(name) + 3 > sizeof names) break;
         if (used) names[used++] = ',', names[used++] = ' ';
         memcpy(names + used, name, strlen(name));
@@ -163,7 +162,7 @@ static tarn_status fail_folds(const tarn_folds *found, const char *path, tarn_er
     names[used] = '\0';
     return tarn__fail_at(err, TARN_ERR_AMBIGUOUS, path, TARN_NO_OFFSET,
                          "several folds found (%s); select one, for example %s:%s", names,
-                         path, found->folds[0].name);
+                         path, found->folds[0]->name);
 }
 
 /* All zeros if there is no such file. */
@@ -181,7 +180,7 @@ static bool is_same(tarn__file_id a, tarn__file_id b)
 static tarn_status attach_fold(tarn__fold *f, const tarn_folds *found, const char *path,
                                tarn_error *err)
 {
-    const tarn_listed_fold *one = found->folds;
+    const tarn_listed_fold *one = found->folds[0];
     if (found->count > 1) return fail_folds(found, path, err);
     f->name = strdup(one->name);
     if (!f->name) return tarn__fail_memory(err);
@@ -204,10 +203,10 @@ static void detach(tarn__fold *f)
 
 static tarn_status open_once(tarn__fold *f, const char *path, tarn_error *err)
 {
-    tarn_folds found;
+    tarn_folds *found;
     TARN_TRY(tarn_folds_list(path, &found, err));
-    tarn_status status = attach_fold(f, &found, path, err);
-    tarn_folds_reset(&found);
+    tarn_status status = attach_fold(f, found, path, err);
+    tarn_folds_free(found);
     if (status != TARN_OK) detach(f);
     return status;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/sort.h"
 #include "itar/fold.h"
 #include "itar/fold_read.h"
 
@@ -181,12 +182,6 @@ static size_t shape_fields(const tarn__fold *f, uint16_t shape, uint32_t *out,
     return n;
 }
 
-static int by_number(const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* The distinct fields of an odd sample. met[i] is the last visit, counted from 1, that
  * had field i. */
 static size_t odd_fields(const tarn__fold *f, uint64_t sample, uint64_t visit,
@@ -201,7 +196,7 @@ static size_t odd_fields(const tarn__fold *f, uint64_t sample, uint64_t visit,
         if (met[field] != visit) out[n++] = field;
         met[field] = visit;
     }
-    qsort(out, n, sizeof *out, by_number);
+    qsort(out, n, sizeof *out, tarn__by_u32);
     return n;
 }
 

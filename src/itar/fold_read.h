@@ -8,6 +8,7 @@
 #define TARN_ITAR_FOLD_READ_H
 
 #include <tarn/folds.h>
+#include <tarn/verify.h>
 
 #include "base/need.h"
 #include "io/cold.h"
@@ -131,6 +132,13 @@ TARN_CHECKED tarn_status tarn__fold_sets(const tarn__fold *fold,
                                          const tarn__numbers *samples,
                                          tarn__add_fields add, void *context,
                                          tarn_error *err);
+
+/* --- Checking (verify.c) ----------------------------------------------------------- */
+
+/* See tarn_verify; path is a folder, fold, index, archive or stream. */
+TARN_CHECKED tarn_status tarn__fold_verify(const char *path,
+                                           const tarn_verify_options *options,
+                                           tarn_verify_report *report, tarn_error *err);
 
 /* --- Identity ---------------------------------------------------------------------- */
 

@@ -24,6 +24,7 @@ typedef struct shard {
 } shard;
 
 typedef struct fold {
+    tarn_listed_fold listed; /* what callers see of it */
     char *name;
     char *index_path;
     shard *shards;
@@ -32,13 +33,14 @@ typedef struct fold {
 } fold;
 
 typedef struct listing {
+    tarn_folds folds_out; /* what callers see; the first member */
     char *path;
     fold *folds;
     size_t count, capacity;
     char **compressed; /* the folds of compressed archives */
     size_t n_compressed, compressed_capacity;
     char *unfinished; /* a fold, among those that were asked for, with a journal */
-    tarn_listed_fold *listed;
+    const tarn_listed_fold **listed;
 } listing;
 
 static void free_fold(fold *one)
@@ -371,6 +373,7 @@ static tarn_status fail_empty(const listing *f, const char *only, tarn_error *er
 
 static void free_folder(listing *f)
 {
+    if (!f) return;
     for (size_t i = 0; i < f->count; i++)
         free_fold(&f->folds[i]);
     for (size_t i = 0; i < f->n_compressed; i++)
@@ -383,29 +386,30 @@ static void free_folder(listing *f)
     free(f);
 }
 
-static tarn_status export_folds(listing *f, tarn_folds *out, tarn_error *err)
+static tarn_status export_folds(listing *f, tarn_error *err)
 {
     f->listed = calloc(f->count, sizeof *f->listed);
     if (!f->listed) return tarn__fail_memory(err);
     for (size_t i = 0; i < f->count; i++) {
-        const fold *one = &f->folds[i];
-        f->listed[i] = (tarn_listed_fold){.name = one->name,
-                                          .index_path = one->index_path,
-                                          .shards = one->paths,
-                                          .n_shards = one->count};
+        fold *one = &f->folds[i];
+        one->listed = (tarn_listed_fold){.name = one->name,
+                                         .index_path = one->index_path,
+                                         .shards = one->paths,
+                                         .n_shards = one->count};
         for (size_t k = 0; k < f->n_compressed; k++)
-            f->listed[i].compressed += strcmp(one->name, f->compressed[k]) == 0;
+            one->listed.compressed += strcmp(one->name, f->compressed[k]) == 0;
+        f->listed[i] = &one->listed;
     }
-    *out = (tarn_folds){f->listed, f->count, f->n_compressed, f};
+    f->folds_out = (tarn_folds){f->listed, f->count, f->n_compressed};
     return TARN_OK;
 }
 
-tarn_status tarn_folds_list(const char *path, tarn_folds *out, tarn_error *err)
+tarn_status tarn_folds_list(const char *path, tarn_folds **out, tarn_error *err)
 {
     TARN__NEED(err, "path", path);
     TARN__NEED(err, "out", out);
     const char *only;
-    *out = (tarn_folds){0};
+    *out = NULL;
     listing *f = calloc(1, sizeof *f);
     if (!f) return tarn__fail_memory(err);
     tarn_status status = tarn__path_split(path, &f->path, &only, err);
@@ -413,14 +417,15 @@ tarn_status tarn_folds_list(const char *path, tarn_folds *out, tarn_error *err)
     if (status == TARN_OK) status = hide_unfinished(f, err);
     if (status == TARN_OK) status = sort_all(f, err);
     if (status == TARN_OK && f->count == 0) status = fail_empty(f, only, err);
-    if (status == TARN_OK) status = export_folds(f, out, err);
-    if (status != TARN_OK) free_folder(f);
+    if (status == TARN_OK) status = export_folds(f, err);
+    if (status == TARN_OK)
+        *out = &f->folds_out;
+    else
+        free_folder(f);
     return status;
 }
 
-void tarn_folds_reset(tarn_folds *folds)
+void tarn_folds_free(tarn_folds *folds)
 {
-    if (!folds) return;
-    if (folds->owned) free_folder(folds->owned);
-    *folds = (tarn_folds){0};
+    free_folder((listing *)folds);
 }

@@ -77,14 +77,14 @@ static tarn_status number_from(tarn_fold_writer *w, const char *last, tarn_error
 /* --- The existing fold ------------------------------------------------------------- */
 
 /* The shards of the fold, or none. */
-static tarn_status list_fold(const tarn_fold_writer *w, tarn_folds *out, tarn_error *err)
+static tarn_status list_fold(const tarn_fold_writer *w, tarn_folds **out, tarn_error *err)
 {
     char *path;
     tarn_error ignored;
     struct stat st;
     if (asprintf(&path, "%s:%s", w->stage.folder, w->stage.fold) < 0)
         return tarn__fail_memory(err);
-    *out = (tarn_folds){0};
+    *out = NULL;
     if (stat(path, &st) == 0) {
         tarn_status taken = tarn__fail_at(
             err, TARN_ERR_AMBIGUOUS, path, TARN_NO_OFFSET,
@@ -277,13 +277,13 @@ static tarn_status count_found(tarn_fold_writer *w, tarn_error *err)
 tarn_status tarn__writer_found(tarn_fold_writer *w, tarn_error *err)
 {
     tarn__names left;
-    tarn_folds found = {0};
+    tarn_folds *found = NULL;
     tarn__names_init(&left);
     tarn_status status = tarn__stage_leftovers(&w->stage, &left, err);
     if (status == TARN_OK) status = list_fold(w, &found, err);
-    if (status == TARN_OK) status = decide(w, found.folds, &left, err);
+    if (status == TARN_OK) status = decide(w, found ? found->folds[0] : NULL, &left, err);
     if (status == TARN_OK) status = count_found(w, err);
-    tarn_folds_reset(&found);
+    tarn_folds_free(found);
     tarn__names_reset(&left);
     return status;
 }

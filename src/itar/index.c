@@ -36,35 +36,19 @@ static tarn_status bad(const tarn_index *index, uint64_t offset, tarn_error *err
                          "%s; run tarn index again", what);
 }
 
-/* Splits a block of names at newlines. count decides: both zero names and one empty name
- * give an empty block. */
+/* Takes a block of names. */
 static tarn_status split_block(const tarn_index *index, uint64_t at, uint64_t size,
                                uint32_t count, tarn__names *out, tarn_error *err)
 {
-    const char *text = (const char *)index->contents.data + at;
-    size_t used = 0;
-    uint32_t id;
-    if (count == 0 && size) return bad(index, at, err, "names where none were counted");
-    for (uint32_t i = 0; i < count; i++) {
-        const char *end = used < size ? memchr(text + used, '\n', size - used) : NULL;
-        size_t len = end ? (size_t)(end - text) - used : size - used;
-        if (!end && i + 1 < count)
-            return bad(index, at, err, "fewer names than were counted");
-        for (size_t k = 0; k < len; k++) {
-            unsigned char c = (unsigned char)text[used + k];
-            if ((c < 0x20 && c != '\t') || c == 0x7f)
-                return bad(index, at + used + k, err, "a control character in a name");
-        }
-        TARN_TRY(tarn__names_add(out, text + used, len, &id, err));
-        if (id != i) return bad(index, at + used, err, "a name is listed twice");
-        used += len + (end != NULL);
+    const char *text = (const char *)index->contents.data + at, *wrong;
+    size_t where;
+    for (size_t k = 0; k < size; k++) {
+        unsigned char c = (unsigned char)text[k];
+        if ((c < 0x20 && c != '\t' && c != '\n') || c == 0x7f)
+            return bad(index, at + k, err, "a control character in a name");
     }
-    if (used != size) return bad(index, at, err, "more names than were counted");
-    /* A newline at the end means one more, empty name. */
-    if (count && size && text[size - 1] == '\n' &&
-        tarn__names_get(out, count - 1).size != 0)
-        return bad(index, at, err, "more names than were counted");
-    return TARN_OK;
+    TARN_TRY(tarn__names_split(out, text, size, count, &wrong, &where, err));
+    return wrong ? bad(index, at + where, err, wrong) : TARN_OK;
 }
 
 static tarn_status check_row(const tarn_index *index, uint64_t number, tarn_row *row,

@@ -78,12 +78,11 @@ static tarn_status bisect(const tarn__fold *f, const uint32_t *order, uint64_t h
 
 static tarn_status fail_missing(tarn__fold *f, const char *key, tarn_error *err)
 {
-    char shown[200];
     if (tarn__map_is_torn(f->index->contents.data))
         return tarn__fail_at(err, TARN_ERR_STALE, f->index->path, TARN_NO_OFFSET,
                              "the index was truncated while it was in use");
     return tarn__fail(err, TARN_ERR_NO_SAMPLE, "no sample with key %s in fold %s",
-                      tarn_printable(shown, sizeof shown, key, strlen(key)), f->name);
+                      TARN__SHOW(key, strlen(key)), f->name);
 }
 
 /* The rows with this hash and collision number, starting at position at. */

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "base/sort.h"
 
 #define TAG(hash) ((hash)&0xffffffff00000000u)
 
@@ -24,23 +25,10 @@ tarn_status tarn__keyset_next_scan(tarn__keyset *set, tarn_error *err)
     return TARN_OK;
 }
 
-static size_t scan_of(const tarn__keyset *set, uint32_t number)
-{
-    size_t low = 0, high = set->n_scans;
-    while (high - low > 1) {
-        size_t mid = (low + high) / 2;
-        if (set->first_run[mid] <= number)
-            low = mid;
-        else
-            high = mid;
-    }
-    return low;
-}
-
 static tarn__name key_of(const tarn__keyset *set, const tarn__scan *scans,
                          uint32_t number)
 {
-    size_t scan = scan_of(set, number);
+    size_t scan = tarn__stretch_of(set->first_run, set->n_scans, number);
     return tarn__scan_key(&scans[scan], number - set->first_run[scan]);
 }
 
@@ -74,7 +62,9 @@ size_t tarn__keyset_find(const tarn__keyset *set, const tarn__scan *scans,
 {
     if (!set->slot_count) return SIZE_MAX;
     size_t at = slot_of(set, set->slots, set->slot_count, scans, hash, key, len);
-    return set->slots[at] ? scan_of(set, (uint32_t)set->slots[at] - 1) : SIZE_MAX;
+    return set->slots[at] ? tarn__stretch_of(set->first_run, set->n_scans,
+                                             (uint32_t)set->slots[at] - 1)
+                          : SIZE_MAX;
 }
 
 bool tarn__keyset_has(const tarn__keyset *set, const tarn__scan *scans, const char *key,

@@ -11,7 +11,7 @@ typedef struct tarn__keyset {
     uint64_t *slots; /* upper half: of the hash; lower half: number + 1, 0 if empty */
     size_t slot_count;
     uint32_t count;      /* keys in the closed scans, and in the last one */
-    uint32_t *first_run; /* number of the first key of each scan */
+    uint64_t *first_run; /* number of the first key of each scan */
     size_t n_scans, capacity;
 } tarn__keyset;
 

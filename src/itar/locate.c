@@ -278,7 +278,6 @@ static tarn_status look_into_gap(lookup *l, tarn_error *err)
 
 static tarn_status fail_stale(const lookup *l, tarn_error *err)
 {
-    char shown[200];
     const tarn_row *row = &l->out->row;
     const tarn_index *index = l->place->index;
     return tarn__fail_at(
@@ -289,8 +288,7 @@ static tarn_status fail_stale(const lookup *l, tarn_error *err)
         "shard; run tarn index again",
         (unsigned long long)l->number, tarn__names_get(&index->fields, row->field).data,
         (unsigned long long)row->size, (unsigned long long)row->keyhash,
-        tarn_printable(shown, sizeof shown, l->out->name, l->out->name_len),
-        (unsigned long long)l->size);
+        TARN__SHOW(l->out->name, l->out->name_len), (unsigned long long)l->size);
 }
 
 static tarn_status parse_block(lookup *l, tarn_error *err)

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/pool.h"
+#include "base/sort.h"
 #include "io/filecache.h"
 #include "itar/key_order.h"
 #include "itar/locate.h"
@@ -29,24 +30,11 @@ typedef struct merger {
     size_t n_pairs, pairs_capacity;
 } merger;
 
-static size_t shard_of_row(const merger *m, uint64_t row)
-{
-    size_t low = 0, high = m->build->count;
-    while (high - low > 1) {
-        size_t mid = (low + high) / 2;
-        if (m->first_row[mid] <= row)
-            low = mid;
-        else
-            high = mid;
-    }
-    return low;
-}
-
 /* The key of the run that starts with a row. It is rarely needed, so it is searched for
  * instead of stored. */
 static tarn__name key_at_row(const merger *m, uint64_t row)
 {
-    size_t shard = shard_of_row(m, row);
+    size_t shard = tarn__stretch_of(m->first_row, m->build->count, row);
     const tarn__scan *scan = &m->build->scans[shard];
     size_t low = 0, high = scan->n_runs;
     while (high - low > 1) {

@@ -17,24 +17,14 @@
 #include "itar/taridx.h"
 #include "tar/keys.h"
 
-static tarn_status add_names(tarn__buf *out, const tarn__names *names, tarn_error *err)
-{
-    for (size_t i = 0; i < names->count; i++) {
-        tarn__name name = tarn__names_get(names, i);
-        if (i) TARN_TRY(tarn__buf_add(out, "\n", 1, err));
-        TARN_TRY(tarn__buf_add(out, name.data, name.size, err));
-    }
-    return TARN_OK;
-}
-
 /* The header and both name blocks. */
 static tarn_status compose_head(const tarn_index *index, tarn__buf *out, tarn_error *err)
 {
     unsigned char h[TARIDX_HEADER_SIZE] = {0};
     TARN_TRY(tarn__buf_add(out, h, sizeof h, err));
-    TARN_TRY(add_names(out, &index->fields, err));
+    TARN_TRY(tarn__names_join(&index->fields, out, err));
     uint64_t collision_at = out->size;
-    TARN_TRY(add_names(out, &index->collisions, err));
+    TARN_TRY(tarn__names_join(&index->collisions, out, err));
     memcpy(h, TARIDX_MAGIC, 8);
     tarn__put16(h + TARIDX_MAJOR, 1);
     tarn__put16(h + TARIDX_REC_SIZE, TARN__ROW_SIZE);

@@ -143,11 +143,7 @@ static tarn_status compose_head(const tarn__sums *s, tarn__buf *out, tarn_error 
         TARN_TRY(tarn__buf_add(out, stamp, sizeof stamp, err));
     }
     uint64_t names_at = out->size;
-    for (size_t i = 0; i < s->n_shards; i++) {
-        tarn__name name = tarn__names_get(&s->names, i);
-        if (i) TARN_TRY(tarn__buf_add(out, "\n", 1, err));
-        TARN_TRY(tarn__buf_add(out, name.data, name.size, err));
-    }
+    TARN_TRY(tarn__names_join(&s->names, out, err));
     uint64_t names_size = out->size - names_at;
     while (out->size % 8)
         TARN_TRY(tarn__buf_add(out, "", 1, err));
@@ -208,19 +204,12 @@ static tarn_status damaged(const char *path, const char *what, tarn_error *err)
 static tarn_status split_names(tarn__sums *s, const char *names, size_t size,
                                tarn_error *err)
 {
-    size_t at = 0;
-    uint32_t id;
-    for (size_t i = 0; i < s->n_shards; i++) {
-        const char *end = at < size ? memchr(names + at, '\n', size - at) : NULL;
-        size_t len = end ? (size_t)(end - names) - at : size - at;
-        if (len == 0 || (!end && i + 1 < s->n_shards))
-            return damaged(s->path, "fewer shard names than shards", err);
-        TARN_TRY(tarn__names_add(&s->names, names + at, len, &id, err));
-        if (id != i) return damaged(s->path, "duplicate shard name", err);
-        at += len + (end != NULL);
-    }
-    if (at != size) return damaged(s->path, "more shard names than shards", err);
-    return TARN_OK;
+    const char *wrong;
+    size_t where;
+    TARN_TRY(tarn__names_split(&s->names, names, size, s->n_shards, &wrong, &where, err));
+    for (size_t i = 0; i < s->names.count && !wrong; i++)
+        if (tarn__names_get(&s->names, i).size == 0) wrong = "a shard has no name";
+    return wrong ? damaged(s->path, wrong, err) : TARN_OK;
 }
 
 static tarn_status take_stamps(tarn__sums *s, const unsigned char *at, tarn_error *err)

@@ -9,17 +9,15 @@
 #include <tarn/folds.h>
 #include <tarn/samples.h>
 #include <tarn/tar.h>
-#include <tarn/verify.h>
 
 #include "base/error.h"
 #include "base/options.h"
+#include "itar/fold_read.h"
 #include "itar/folder.h"
 #include "itar/index.h"
 #include "itar/locate.h"
 #include "itar/repair.h"
 #include "tar/keys.h"
-
-TARN__DEFINE_INIT(tarn_verify_options, TARN_VERIFY_OPTIONS_INIT)
 
 /* Differing rows are reported one by one up to this many; an index of other shards would
  * hide everything else. */
@@ -517,17 +515,17 @@ static tarn_status pass_failure(const tarn_verify_options *options,
 static tarn_status verify_folder(const char *path, const tarn_verify_options *options,
                                  tarn_verify_report *report, tarn_error *err)
 {
-    tarn_folds found;
+    tarn_folds *found;
     TARN_TRY(tarn_folds_list(path, &found, err));
     tarn_status status = TARN_OK;
-    for (size_t i = 0; status == TARN_OK && i < found.count; i++) {
+    for (size_t i = 0; status == TARN_OK && i < found->count; i++) {
         tarn_error why;
-        const tarn_listed_fold *one = &found.folds[i];
+        const tarn_listed_fold *one = found->folds[i];
         status = verify_fold(options, report, one->index_path, one->shards, one->n_shards,
                              &why);
         status = pass_failure(options, report, status, &why, err);
     }
-    tarn_folds_reset(&found);
+    tarn_folds_free(found);
     return status;
 }
 
@@ -613,7 +611,7 @@ static tarn_status verify_stream(const char *url, const tarn_verify_options *opt
     return pass_failure(options, report, status, &why, err);
 }
 
-static tarn_status verify_any(const char *path, const tarn_verify_options *options,
+tarn_status tarn__fold_verify(const char *path, const tarn_verify_options *options,
                               tarn_verify_report *report, tarn_error *err)
 {
     struct stat st;
@@ -624,17 +622,4 @@ static tarn_status verify_any(const char *path, const tarn_verify_options *optio
     tarn_error why;
     tarn_status status = verify_fold(options, report, NULL, &path, 1, &why);
     return pass_failure(options, report, status, &why, err);
-}
-
-tarn_status tarn_verify(const char *path, const tarn_verify_options *options,
-                        tarn_verify_report *report, size_t size, tarn_error *err)
-{
-    TARN__NEED(err, "path", path);
-    TARN__NEED(err, "report", report);
-    tarn_verify_report found = {0};
-    TARN__FILL_OUT(report, size, found);
-    TARN__OPTIONS(tarn_verify_options, taken, TARN_VERIFY_OPTIONS_INIT, options, err);
-    tarn_status status = verify_any(path, &taken, &found, err);
-    TARN__FILL_OUT(report, size, found);
-    return status;
 }

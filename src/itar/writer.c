@@ -59,7 +59,6 @@ void tarn__writer_drop_shard(tarn_fold_writer *w)
 
 static tarn_status check_fold_name(const char *fold, tarn_error *err)
 {
-    char shown[120];
     size_t len = strlen(fold);
     bool good = len > 0 && len < 128 && !strpbrk(fold, "_/\\.:");
     for (size_t i = 0; i < len; i++)
@@ -68,7 +67,7 @@ static tarn_status check_fold_name(const char *fold, tarn_error *err)
     return tarn__fail(err, TARN_ERR_USAGE,
                       "%s cannot be the name of a fold: it is part of the names of the "
                       "shards, so it must not contain _, /, \\, colon or dot",
-                      tarn_printable(shown, sizeof shown, fold, len));
+                      TARN__SHOW(fold, len));
 }
 
 static tarn_status check_options(const tarn_fold_writer_options *o, tarn_error *err)
@@ -252,7 +251,6 @@ static tarn_status end_shard(tarn_fold_writer *w, tarn_error *err)
 
 static tarn_status check_key(const char *key, tarn_error *err)
 {
-    char shown[120];
     size_t len = strlen(key);
     const char *wrong = NULL;
     if (strpbrk(key, "/\\"))
@@ -260,8 +258,7 @@ static tarn_status check_key(const char *key, tarn_error *err)
     else if (!tarn__utf8_is_valid(key, len))
         wrong = "is not UTF-8";
     if (!wrong) return TARN_OK;
-    return tarn__fail(err, TARN_ERR_USAGE, "the key %s %s",
-                      tarn_printable(shown, sizeof shown, key, len), wrong);
+    return tarn__fail(err, TARN_ERR_USAGE, "the key %s %s", TARN__SHOW(key, len), wrong);
 }
 
 static bool is_plain(const char *name)
@@ -356,14 +353,12 @@ tarn_status tarn_fold_writer_has(tarn_fold_writer *w, const char *key, bool *out
 
 static tarn_status check_new(tarn_fold_writer *w, const char *key, tarn_error *err)
 {
-    char shown[120];
     TARN_TRY(
         tarn__writer_has(w, key, w->plan.key_len, w->key_hash, &w->is_repeated, err));
     if (!w->is_repeated || w->options.repeat_keys) return TARN_OK;
     return tarn__fail_at(err, TARN_ERR_EXISTS, w->stage.folder, TARN_NO_OFFSET,
                          "the key %s already exists in fold %s",
-                         tarn_printable(shown, sizeof shown, key, strlen(key)),
-                         w->stage.fold);
+                         TARN__SHOW(key, strlen(key)), w->stage.fold);
 }
 
 static tarn_status number_field(tarn_fold_writer *w, tarn__scan *scan, const char *name,

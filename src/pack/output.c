@@ -249,12 +249,10 @@ static void skip_member(tarn__pack_output *o, const char *where, const char *key
                         const char *why)
 {
     tarn_error what;
-    char shown[200];
     o->skipped++;
     if (!o->options.notice) return;
-    tarn_printable(shown, sizeof shown, key, strlen(key));
-    tarn__error_set(&what, TARN_ERR_FORMAT, where, TARN_NO_OFFSET, "skipped %s%s", shown,
-                    why);
+    tarn__error_set(&what, TARN_ERR_FORMAT, where, TARN_NO_OFFSET, "skipped %s%s",
+                    TARN__SHOW(key, strlen(key)), why);
     o->options.notice(o->options.notice_context, &what);
 }
 
@@ -279,7 +277,6 @@ static tarn_status check_new(tarn__pack_output *o, const char *key, const char *
 {
     bool seen;
     uint32_t first = origin;
-    char shown[200];
     if (o->kind == TARN_TARGET_FOLDER || origin == TARN__NO_ORIGIN) return TARN_OK;
     /* Only hashes are compared. With a million keys, about one run in ten million reports
      * a false duplicate. */
@@ -288,7 +285,7 @@ static tarn_status check_new(tarn__pack_output *o, const char *key, const char *
     if (!seen || (first == origin && origin != TARN__ANY_ORIGIN)) return TARN_OK;
     return tarn__fail_at(err, TARN_ERR_EXISTS, where, TARN_NO_OFFSET,
                          "sample %s occurs twice; readers would merge the two",
-                         tarn_printable(shown, sizeof shown, key, strlen(key)));
+                         TARN__SHOW(key, strlen(key)));
 }
 
 tarn_status tarn__pack_output_put(tarn__pack_output *o, unsigned part, const char *key,
@@ -349,12 +346,12 @@ tarn_status tarn_pack_adopt(void *output, unsigned part, tarn_dataset *from,
 
 static bool fold_exists(const tarn__pack_output *o, const char *fold)
 {
-    tarn_folds there;
+    tarn_folds *there;
     bool found = false;
     if (tarn_folds_list(o->folder, &there, NULL) != TARN_OK) return false;
-    for (size_t i = 0; i < there.count; i++)
-        found |= strcmp(there.folds[i].name, fold) == 0;
-    tarn_folds_reset(&there);
+    for (size_t i = 0; i < there->count; i++)
+        found |= strcmp(there->folds[i]->name, fold) == 0;
+    tarn_folds_free(there);
     return found;
 }
 

@@ -19,7 +19,7 @@ typedef struct streams {
     tarn_samples *samples;
     const char **urls;
     size_t count, capacity;
-    tarn_urls *lists; /* own the texts of urls */
+    tarn_urls **lists; /* own the texts of urls */
     tarn_field *fields;
     size_t n_fields, field_capacity;
     tarn__names wanted;
@@ -52,8 +52,8 @@ static tarn_status expand_sources(streams *s, const char *const *sources, size_t
             continue;
         }
         TARN_TRY(tarn_urls_expand(sources[i], &s->lists[i], err));
-        for (size_t k = 0; k < s->lists[i].count; k++)
-            TARN_TRY(add_url(s, s->lists[i].urls[k], err));
+        for (size_t k = 0; k < s->lists[i]->count; k++)
+            TARN_TRY(add_url(s, s->lists[i]->urls[k], err));
     }
     return TARN_OK;
 }
@@ -137,13 +137,11 @@ static tarn_status take_wanted(streams *s, tarn_error *err)
 
 static tarn_status check_found(const streams *s, tarn_error *err)
 {
-    char shown[256];
     for (size_t i = 0; i < s->wanted.count; i++) {
         tarn__name key = tarn__names_get(&s->wanted, i);
         if (s->found[i]) continue;
         return tarn__fail(err, TARN_ERR_NOT_FOUND, "no sample with key %s in %s",
-                          tarn_printable(shown, sizeof shown, key.data, key.size),
-                          s->urls[0]);
+                          TARN__SHOW(key.data, key.size), s->urls[0]);
     }
     return TARN_OK;
 }
@@ -187,7 +185,7 @@ tarn_status tarn__pack_streams(tarn__pack_output *o, const char *const *sources,
         tarn_samples_close(s.samples);
     }
     for (size_t i = 0; s.lists && i < count; i++)
-        tarn_urls_reset(&s.lists[i]);
+        tarn_urls_free(s.lists[i]);
     free(s.lists);
     free(s.urls);
     free(s.fields);

@@ -223,19 +223,18 @@ void tarn__composer_reset(tarn__composer *c)
 static tarn_status check_plain(const char *name, size_t len, uint64_t size,
                                tarn_error *err)
 {
-    char shown[160];
     if (len > NAME_SIZE)
         return tarn__fail(
             err, TARN_ERR_LIMIT,
             "the name %s has %zu bytes; a plain tar header holds %d; use pax "
             "headers (tarn pack --pax) for longer names",
-            tarn_printable(shown, sizeof shown, name, len), len, NAME_SIZE);
+            TARN__SHOW(name, len), len, NAME_SIZE);
     if (size > OCTAL_MAX)
         return tarn__fail(
             err, TARN_ERR_LIMIT,
             "%s has %llu bytes; a plain tar header allows %llu; use pax headers "
             "(tarn pack --pax) for larger files",
-            tarn_printable(shown, sizeof shown, name, len), (unsigned long long)size,
+            TARN__SHOW(name, len), (unsigned long long)size,
             (unsigned long long)OCTAL_MAX);
     return TARN_OK;
 }

@@ -281,10 +281,8 @@ static tarn_status check_fields(const unsigned char *block, tarn_error *err)
 
 static tarn_status fail_size(const unsigned char *block, tarn_error *err)
 {
-    char shown[64];
-    tarn_printable(shown, sizeof shown, (const char *)block + SIZE_AT, SIZE_LEN);
     return tarn__fail(err, TARN_ERR_FORMAT, "the size field is not a valid number: %s",
-                      shown);
+                      TARN__SHOW((const char *)block + SIZE_AT, SIZE_LEN));
 }
 
 static tarn_status parse_numbers(const unsigned char *block, uint64_t *out_size,
@@ -385,18 +383,6 @@ tarn_status tarn__header_parse(const unsigned char *block, tarn__header *out,
     out->kind = TARN__REGULAR;
     if (out->type != '0') TARN_TRY(kind_of(out->type, &out->kind, err));
     return parse_name(block, out, err);
-}
-
-size_t tarn__zero_span(const unsigned char *data, size_t len)
-{
-    size_t i = 0;
-    while (i + 32 <= len &&
-           (tarn__get64(data + i) | tarn__get64(data + i + 8) |
-            tarn__get64(data + i + 16) | tarn__get64(data + i + 24)) == 0)
-        i += 32;
-    while (i < len && data[i] == 0)
-        i++;
-    return i;
 }
 
 bool tarn__block_is_zero(const unsigned char *block)

@@ -4,6 +4,8 @@
 
 #include <tarn/base.h>
 
+#include "base/bytes.h"
+
 #define TARN__BLOCK 512u
 
 /* The fields of a block: size of the name, and offsets of the type and of the prefix of
@@ -48,8 +50,5 @@ uint32_t tarn__header_mode(const unsigned char *block);
 bool tarn__header_number(const unsigned char *field, size_t len, uint64_t *out);
 
 bool tarn__block_is_zero(const unsigned char *block);
-
-/* The index of the first byte that is not zero, or len. */
-size_t tarn__zero_span(const unsigned char *data, size_t len);
 
 #endif

@@ -146,12 +146,11 @@ static tarn_status lower_field(tarn__splitter *s, tarn__key *key, unsigned has,
 static tarn_status refuse_control(const char *name, size_t len, const char *part,
                                   tarn_error *err)
 {
-    char shown[256];
     return tarn__fail(
         err, TARN_ERR_FORMAT,
         "member %s: its %s contains a control character, which an index cannot "
         "hold",
-        tarn_printable(shown, sizeof shown, name, len), part);
+        TARN__SHOW(name, len), part);
 }
 
 /* __name__ or __name__/... at the top level is WebDataset's metadata. */

@@ -24,10 +24,9 @@ static int directive_width(const char *text, size_t *out_len)
 
 static tarn_status refuse_pattern(const char *text, tarn_error *err)
 {
-    char shown[200];
     return tarn__fail(err, TARN_ERR_USAGE,
                       "%s must contain the shard's number exactly once, as %%d or %%06d",
-                      tarn_printable(shown, sizeof shown, text, strlen(text)));
+                      TARN__SHOW(text, strlen(text)));
 }
 
 tarn_status tarn__pattern_take(tarn__pattern *p, const char *text, tarn_error *err)

@@ -73,9 +73,8 @@ static tarn_status take_size(const record *r, tarn__pax *out, tarn_error *err)
         value = value * 10 + (uint64_t)(r->value[i] - '0');
     }
     if (!good || value >= TARN_MAX_MEMBER_SIZE) {
-        char shown[64];
         return tarn__fail(err, TARN_ERR_FORMAT, "the pax size is not a valid number: %s",
-                          tarn_printable(shown, sizeof shown, r->value, r->value_len));
+                          TARN__SHOW(r->value, r->value_len));
     }
     out->has_size = true;
     out->size = value;

@@ -94,12 +94,11 @@ static tarn_status check_end(tarn_tar *tar, tarn_error *err)
 /* A stream has ended inside the member that was returned last. */
 static tarn_status fail_cut(const tarn_tar *tar, tarn_error *err)
 {
-    char shown[160];
     const tarn__extent *m = &tar->current;
     return tarn__fail_at(
         err, TARN_ERR_TRUNCATED, tar->file.path, m->offset,
         "the file ends inside member %s: %llu bytes are missing",
-        tarn_printable(shown, sizeof shown, tar->name.data, tar->name.size),
+        TARN__SHOW(tar->name.data, tar->name.size),
         (unsigned long long)(m->offset + TARN__BLOCK + m->size - tar->file.size));
 }
 
@@ -345,12 +344,10 @@ static tarn_status take_member(tarn_tar *tar, const tarn__header *header,
     TARN_TRY(settle_kind(tar, header, out, err));
     uint64_t room = tar->file.size - (tar->at + TARN__BLOCK);
     if (out->size > room) {
-        char shown[160];
-        return tarn__fail_at(
-            err, TARN_ERR_TRUNCATED, tar->file.path, tar->at,
-            "the file ends inside member %s: %llu bytes are missing",
-            tarn_printable(shown, sizeof shown, out->name, out->name_len),
-            (unsigned long long)(out->size - room));
+        return tarn__fail_at(err, TARN_ERR_TRUNCATED, tar->file.path, tar->at,
+                             "the file ends inside member %s: %llu bytes are missing",
+                             TARN__SHOW(out->name, out->name_len),
+                             (unsigned long long)(out->size - room));
     }
     if (tar->source) TARN_TRY(keep_member(tar, out, err));
     tar->at = tarn__member_end(tar->at, out->size);

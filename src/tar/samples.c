@@ -71,22 +71,18 @@ struct tarn_samples {
 static void report_by_name(const tarn_samples *s, uint64_t *noticed, tarn_status code,
                            uint64_t offset, const char *fmt, const char *name, size_t len)
 {
-    char shown[256];
     tarn_error what;
     if (!s->options.notice || (*noticed)++ >= MAX_NOTICES) return;
-    tarn__error_set(&what, code, s->tar.file.path, offset, "%s %s",
-                    tarn_printable(shown, sizeof shown, name, len), fmt);
+    tarn__error_set(&what, code, s->tar.file.path, offset, "%s %s", TARN__SHOW(name, len),
+                    fmt);
     s->options.notice(s->options.notice_context, &what);
 }
 
 static tarn_status fail_member(const tarn_samples *s, tarn_status code, const char *what,
                                tarn_error *err)
 {
-    char shown[256];
-    return tarn__fail_at(
-        err, code, s->tar.file.path, s->member.offset, "member %s: %s",
-        tarn_printable(shown, sizeof shown, s->member_name.data, s->member_name.size),
-        what);
+    return tarn__fail_at(err, code, s->tar.file.path, s->member.offset, "member %s: %s",
+                         TARN__SHOW(s->member_name.data, s->member_name.size), what);
 }
 
 static tarn_status report_progress(tarn_samples *s, tarn_error *err)

@@ -78,14 +78,12 @@ tarn_status tarn__check_sample_fits(tarn_roll roll, uint64_t max_size,
                                     uint64_t sample_bytes, const char *key,
                                     tarn_error *err)
 {
-    char shown[120];
     uint64_t whole = sample_bytes + tarn__end_size(sample_bytes);
     if (roll != TARN_ROLL_FILE || !max_size || whole <= max_size) return TARN_OK;
     return tarn__fail(err, TARN_ERR_LIMIT,
                       "sample %s needs a shard of %" PRIu64 " bytes, but the "
                       "largest allowed size is %" PRIu64,
-                      tarn_printable(shown, sizeof shown, key, strlen(key)), whole,
-                      max_size);
+                      TARN__SHOW(key, strlen(key)), whole, max_size);
 }
 
 static tarn_status begin_shard(tarn_tar_writer *w, tarn_error *err)

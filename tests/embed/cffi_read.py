@@ -95,13 +95,12 @@ class Loaded(Library):
         """Pairs of name and payload of the only batch, column by column."""
         batch = self.make("tarn_batch", self.lib.tarn_loader_next, self.loader, 2**32 - 1)
         for number in range(batch.n_columns):
-            column = self.lib.tarn_batch_column(batch, number)
+            column = batch.columns[number]
             assert column.kind == self.lib.TARN_COLUMN_BYTES, column.kind
             for i in range(batch.count):
                 key, field = batch.keys + batch.key_offsets[i], self.ffi.string(column.field)
                 data = self.ffi.buffer(column.data + column.offsets[i], column.offsets[i + 1] - column.offsets[i])
                 yield f"{self.ffi.string(key).decode()}.{field.decode()}", data[:]
-        assert self.lib.tarn_batch_column(batch, batch.n_columns) == self.ffi.NULL
         self.lib.tarn_batch_release(batch)
         self.lib.tarn_loader_close(self.loader)
 

@@ -12,7 +12,9 @@ import sys
 
 SHORTER = {
     "codec.h": ["tarn_decode_options"],
-    "dataset.h": ["tarn_dataset_options", "tarn_dataset_info"],
+    "dataset.h": ["tarn_dataset_options", "tarn_dataset_info", "tarn_field_form",
+                  "tarn_field_set"],
+    "folds.h": ["tarn_listed_fold", "tarn_folds"],
     "index.h": ["tarn_index_options"],
     "loader.h": ["tarn_loader_options"],
     "order.h": ["tarn_order_options"],

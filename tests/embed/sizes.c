@@ -100,6 +100,34 @@ static void list(const char *path)
     tarn_tar_close(tar);
 }
 
+/* Lists of the library, whose elements may be longer than the program knows. */
+static void list_folds(const char *folder)
+{
+    tarn_error err;
+    tarn_folds *folds;
+    check(tarn_folds_list(folder, &folds, &err), &err);
+    for (size_t i = 0; i < folds->count; i++)
+        printf("fold %s of %d shards, the first is %s\n", folds->folds[i]->name,
+               (int)folds->folds[i]->n_shards,
+               strrchr(folds->folds[i]->shards[0], '/') + 1);
+    tarn_folds_free(folds);
+}
+
+static void count_fields(tarn_dataset *dataset)
+{
+    tarn_error err;
+    tarn_field_sets *sets;
+    GUARDED(tarn_field_form, form);
+    check(tarn_dataset_field_sets(dataset, &sets, &err), &err);
+    for (size_t i = 0; i < sets->count; i++)
+        printf("%d samples have %d fields\n", (int)sets->sets[i]->samples,
+               (int)sets->sets[i]->n_fields);
+    tarn_field_sets_free(sets);
+    check(tarn_dataset_form(dataset, 0, 0, &form.is, sizeof form.is, &err), &err);
+    untouched(form.after, "tarn_field_form");
+    printf("the codec is %s\n", form.is.codec);
+}
+
 static void open_dataset(const char *path, tarn_dataset **out)
 {
     tarn_error err;
@@ -163,7 +191,7 @@ static void load(tarn_dataset *dataset)
     o.is.free = give_back;
     check(tarn_loader_open(dataset, &o.is, &loader, &err), &err);
     while (tarn_loader_next(loader, TARN_NO_TIMEOUT, &batch, &err) == TARN_OK) {
-        const tarn_column *column = tarn_batch_column(batch, 0);
+        const tarn_column *column = &batch->columns[0];
         for (size_t i = 0; i < batch->count; i++)
             printf("%s: %.*s\n", batch->keys + batch->key_offsets[i],
                    (int)(column->offsets[i + 1] - column->offsets[i]),
@@ -181,6 +209,8 @@ int main(int argc, char **argv)
     fprintf(stderr, "%zu %zu %zu %zu %zu\n", sizeof(tarn_sink_options),
             sizeof(tarn_tar_writer_options), sizeof(tarn_fold_writer_options),
             sizeof(tarn_written), sizeof(tarn_tar_counts));
+    fprintf(stderr, "%zu %zu %zu %zu\n", sizeof(tarn_listed_fold), sizeof(tarn_folds),
+            sizeof(tarn_field_set), sizeof(tarn_field_form));
     fprintf(stderr, "%zu %zu %zu %zu %zu %zu\n", sizeof(tarn_decode_options),
             sizeof(tarn_dataset_options), sizeof(tarn_dataset_info),
             sizeof(tarn_index_options), sizeof(tarn_loader_options),
@@ -192,8 +222,10 @@ int main(int argc, char **argv)
     list(path);
     snprintf(path, sizeof path, "%s/train_0000.tar", argv[1]);
     list(path);
+    list_folds(argv[1]);
     snprintf(path, sizeof path, "%s:x", argv[1]);
     open_dataset(path, &dataset);
+    count_fields(dataset);
     shuffle(dataset, &shuffled);
     load(shuffled);
     tarn_dataset_close(shuffled);

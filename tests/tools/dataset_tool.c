@@ -188,7 +188,7 @@ static tarn_status do_lookup(void)
     tarn_status status = TARN_OK;
     for (int i = 2; i < n_words && status == TARN_OK; i++) {
         tarn_text text = {0};
-        status = tarn_dataset_key_of_name(set(1), word(i), &text, &err);
+        status = tarn__key_of_name(set(1), word(i), &text, &err);
         keys[n++] = text.data;
     }
     if (status == TARN_OK)
@@ -203,18 +203,17 @@ static tarn_status do_lookup(void)
 
 static tarn_status do_sets(void)
 {
-    tarn_field_sets s;
+    tarn_field_sets *s;
     tarn_status status = tarn_dataset_field_sets(set(1), &s, &err);
     if (status != TARN_OK) return status;
     printf("ok");
-    for (size_t i = 0; i < s.count; i++) {
-        printf("\t%llu:%llu:", (unsigned long long)s.sets[i].samples,
-               (unsigned long long)s.sets[i].twice);
-        for (size_t k = 0; k < s.sets[i].n_fields; k++)
-            printf("%s%s", k ? "," : "",
-                   tarn_dataset_file_field(set(1), s.sets[i].fields[k]));
+    for (size_t i = 0; i < s->count; i++) {
+        printf("\t%llu:%llu:", (unsigned long long)s->sets[i]->samples,
+               (unsigned long long)s->sets[i]->twice);
+        for (size_t k = 0; k < s->sets[i]->n_fields; k++)
+            printf("%s%s", k ? "," : "", s->sets[i]->fields[k]);
     }
-    tarn_field_sets_reset(&s);
+    tarn_field_sets_free(s);
     return TARN_OK;
 }
 
@@ -346,7 +345,7 @@ static tarn_status do_form(void)
     tarn_field_form f;
     char type[TARN_DTYPE_TEXT_MAX];
     tarn_status status =
-        tarn_dataset_form(set(1), number(2), (uint32_t)number(3), &f, &err);
+        tarn_dataset_form(set(1), number(2), (uint32_t)number(3), &f, sizeof f, &err);
     if (status != TARN_OK) return status;
     printf("ok\t%d\t%s", f.form, f.codec ? f.codec : tarn_dtype_text(f.dtype, type));
     for (unsigned i = 0; i < f.ndim; i++)

@@ -104,14 +104,14 @@ static int run_write(char **arg, int finish)
 static int run_expand(char **lists)
 {
     for (; *lists; lists++) {
-        tarn_urls urls;
+        tarn_urls *urls;
         tarn_error err;
         if (tarn_urls_expand(*lists, &urls, &err) != TARN_OK) {
             printf("\1%s: %s", tarn_status_name(err.code), err.message);
         } else {
-            for (size_t i = 0; i < urls.count; i++)
-                puts(urls.urls[i]);
-            tarn_urls_reset(&urls);
+            for (size_t i = 0; i < urls->count; i++)
+                puts(urls->urls[i]);
+            tarn_urls_free(urls);
         }
         putchar('\0');
     }

@@ -90,13 +90,13 @@ uint64_t read_fold(const char *fold, const char *prefix)
 void remove_fold(const char *fold)
 {
     char path[1024];
-    tarn_folds f;
+    tarn_folds *f;
     snprintf(path, sizeof path, "%s:%s", dir, fold);
     OK(tarn_folds_list(path, &f, &err));
-    for (size_t i = 0; i < f.folds[0].n_shards; i++)
-        assert_int_equal(remove(f.folds[0].shards[i]), 0);
-    assert_int_equal(remove(f.folds[0].index_path), 0);
-    tarn_folds_reset(&f);
+    for (size_t i = 0; i < f->folds[0]->n_shards; i++)
+        assert_int_equal(remove(f->folds[0]->shards[i]), 0);
+    assert_int_equal(remove(f->folds[0]->index_path), 0);
+    tarn_folds_free(f);
     snprintf(path, sizeof path, "%s/%s.tarsum", dir, fold);
     assert_int_equal(remove(path), 0);
 }

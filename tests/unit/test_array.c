@@ -75,7 +75,7 @@ static void shapes_that_do_not_fit_are_refused(void **state)
           tarn_array_init(&a, NULL, dtype_of("|u1"), 2, shape, &err));
     shape[1] = 5;
     OK(tarn_array_init(&a, NULL, dtype_of("<f4"), 3, shape, &err));
-    assert_int_equal(tarn_array_count(&a), 0);
+    assert_int_equal(tarn__array_count(&a), 0);
     assert_true(tarn_array_is_packed(&a) && tarn__array_is_fortran(&a));
     FAILS(TARN_ERR_LIMIT, "TARN_MAX_DIMS",
           tarn_array_init(&a, NULL, dtype_of("<f4"), 65, shape, &err));

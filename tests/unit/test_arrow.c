@@ -646,16 +646,16 @@ static void tables_keep_to_the_memory_allowed(void **state)
     tarn__buf_reset(&out);
 }
 
-static void an_arena_does_not_overflow(void **state)
+static void a_slab_does_not_overflow(void **state)
 {
     (void)state;
-    tarn__arena arena = {0};
-    assert_null(tarn__arena_take(&arena, SIZE_MAX));
-    assert_null(tarn__arena_take(&arena, SIZE_MAX / 2 + 1));
-    unsigned char *p = tarn__arena_take(&arena, 5000);
+    tarn__slab slab = {0};
+    assert_null(tarn__slab_zeros(&slab, SIZE_MAX));
+    assert_null(tarn__slab_zeros(&slab, SIZE_MAX / 2 + 1));
+    unsigned char *p = tarn__slab_zeros(&slab, 5000);
     assert_non_null(p);
     assert_int_equal(p[4999], 0);
-    tarn__arena_reset(&arena);
+    tarn__slab_free(&slab);
 }
 
 /* --- Exporting ---------------------------------------------------------------------- */
@@ -707,7 +707,7 @@ int main(void)
         cmocka_unit_test(nulls_have_no_index),
         cmocka_unit_test(run_ends_grow_and_reach_the_last_row),
         cmocka_unit_test(tables_keep_to_the_memory_allowed),
-        cmocka_unit_test(an_arena_does_not_overflow),
+        cmocka_unit_test(a_slab_does_not_overflow),
         cmocka_unit_test(parts_of_an_exported_batch_live_on_their_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

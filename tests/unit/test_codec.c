@@ -112,7 +112,8 @@ static void a_bomb_takes_no_more_memory_than_its_limit(void **state)
         tarn_bytes bomb = TARN_BYTES_INIT, out = TARN_BYTES_INIT;
         OK(tarn_encode(how == TARN__GZIP ? "a.gz" : "a.zst", &value, NULL, &bomb, &err));
         FAILS(TARN_ERR_LIMIT, "more than 100000 bytes (max_size)",
-              tarn__expand((tarn__squeeze)how, bomb.data, bomb.size, 100000, &out, &err));
+              tarn__expand((tarn__squeeze)how, bomb.data, bomb.size,
+                           (tarn__most){100000, "max_size"}, &out, &err));
         assert_true(out.capacity <= 262144);
         tarn_bytes_release(&bomb);
         tarn_bytes_release(&out);
@@ -126,7 +127,9 @@ static tarn_status expand_both(const void *data, size_t size, tarn_bytes *out)
     tarn_view view;
     tarn_status status = tarn_iac_decode("zstd", data, size, 100, &view, &err);
     if (status == TARN_OK) tarn_view_release(&view);
-    assert_int_equal(tarn__expand(TARN__ZSTD, data, size, 100, out, &err), status);
+    assert_int_equal(
+        tarn__expand(TARN__ZSTD, data, size, (tarn__most){100, "max_size"}, out, &err),
+        status);
     return status;
 }
 

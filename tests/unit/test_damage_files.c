@@ -110,7 +110,7 @@ static const char *check_gnz(void *context, const unsigned char *bytes, size_t s
 {
     const char *path = context;
     tarn_gnz *gnz;
-    tarn_gnz_report report;
+    tarn_verify_report report;
     write_file(path, bytes, size);
     err = (tarn_error){0};
     if (tarn_gnz_open(path, NULL, &gnz, &err) != TARN_OK)
@@ -118,7 +118,7 @@ static const char *check_gnz(void *context, const unsigned char *bytes, size_t s
     bool same = same_gnz(gnz, "{\"who\": \"kea\"}");
     tarn_gnz_close(gnz);
     if (same) return NULL;
-    OK(tarn_gnz_verify(path, NULL, &report, sizeof report, &err));
+    OK(tarn_verify(path, NULL, &report, sizeof report, &err));
     return report.problems ? NULL : "other contents, and verification finds nothing";
 }
 
@@ -175,13 +175,13 @@ static const char *check_update(void *context, const unsigned char *bytes, size_
 {
     update *u = context;
     size_t got;
-    tarn_gnz_report report;
-    tarn_gnz_verify_options o = TARN_GNZ_VERIFY_OPTIONS_INIT;
+    tarn_verify_report report;
+    tarn_verify_options o = TARN_VERIFY_OPTIONS_INIT;
     o.repair = true;
     write_file(u->path, u->before, u->size);
     write_file(u->journal, bytes, size);
     err = (tarn_error){0};
-    bool refused = tarn_gnz_verify(u->path, &o, &report, sizeof report, &err) != TARN_OK;
+    bool refused = tarn_verify(u->path, &o, &report, sizeof report, &err) != TARN_OK;
     unsigned char *now = read_file(u->path, &got);
     bool same = got == u->size && memcmp(now, u->before, got) == 0,
          done = got == u->size && memcmp(now, u->after, got) == 0;

@@ -48,7 +48,7 @@ static void shards_are_sorted_as_text(void **state)
 {
     (void)state;
     static const char *const suffixes[] = {"0", "1", "10", "11", "2", "9"};
-    tarn_folds f;
+    tarn_folds *f;
     mkdir(scratch_path("sorted"), 0755);
     for (int i = 5; i >= 0; i--) {
         char name[64];
@@ -58,21 +58,21 @@ static void shards_are_sorted_as_text(void **state)
     write_file(scratch_path("sorted/t_12.tar.gz"), "", 0);
     write_file(scratch_path("sorted/u_1.tgz"), "", 0);
     OK(tarn_folds_list(scratch_path("sorted"), &f, &err));
-    assert_int_equal(f.count, 1);
-    assert_int_equal(f.compressed, 2);
-    assert_int_equal(f.folds[0].compressed, 1);
-    assert_int_equal(f.folds[0].n_shards, 6);
-    assert_string_equal(f.folds[0].name, "t");
-    assert_string_equal(f.folds[0].index_path, scratch_path("sorted/t.taridx"));
+    assert_int_equal(f->count, 1);
+    assert_int_equal(f->compressed, 2);
+    assert_int_equal(f->folds[0]->compressed, 1);
+    assert_int_equal(f->folds[0]->n_shards, 6);
+    assert_string_equal(f->folds[0]->name, "t");
+    assert_string_equal(f->folds[0]->index_path, scratch_path("sorted/t.taridx"));
     for (int i = 0; i < 6; i++) {
         char name[64];
         snprintf(name, sizeof name, "sorted/t_%s.tar", suffixes[i]);
-        assert_string_equal(f.folds[0].shards[i], scratch_path(name));
+        assert_string_equal(f->folds[0]->shards[i], scratch_path(name));
     }
-    tarn_folds_reset(&f);
-    assert_int_equal(f.count, 0);
+    tarn_folds_free(f);
     FAILS(TARN_ERR_NO_FOLD, "no shards of fold x",
           tarn_folds_list(scratch_path("sorted:x"), &f, &err));
+    assert_null(f);
     write_file(scratch_path("sorted/t-3.tar"), "", 0);
     FAILS(TARN_ERR_AMBIGUOUS, "two ways",
           tarn_folds_list(scratch_path("sorted"), &f, &err));
@@ -177,16 +177,16 @@ static const char *make_folder(const char *name, int shards)
 
 static void make_index(const char *folder, bool sums)
 {
-    tarn_folds f;
+    tarn_folds *f;
     tarn_index *index;
     tarn_index_options o = TARN_INDEX_OPTIONS_INIT;
     o.sums = sums;
     OK(tarn_folds_list(folder, &f, &err));
-    OK(tarn_index_build(f.folds[0].shards, f.folds[0].n_shards, &o, NULL, &index, NULL, 0,
-                        &err));
-    OK(tarn_index_save(index, f.folds[0].index_path, &err));
+    OK(tarn_index_build(f->folds[0]->shards, f->folds[0]->n_shards, &o, NULL, &index,
+                        NULL, 0, &err));
+    OK(tarn_index_save(index, f->folds[0]->index_path, &err));
     tarn_index_free(index);
-    tarn_folds_reset(&f);
+    tarn_folds_free(f);
 }
 
 static void without_an_index_the_shards_are_scanned_if_asked(void **state)

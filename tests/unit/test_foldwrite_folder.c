@@ -230,7 +230,7 @@ static void a_journal_without_its_shards_goes(void **state)
 static void the_error_while_names_change_says_whether_the_writer_lives(void **state)
 {
     (void)state;
-    tarn_folds found;
+    tarn_folds *found;
     tarn_fold_writer_options o = quick();
     make_fold("train", "x", 4);
     assert_int_equal(remove(in("train.taridx")), 0);

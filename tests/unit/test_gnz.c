@@ -286,8 +286,8 @@ static bool has_right_values(const char *path)
 
 static uint64_t problems(const char *path)
 {
-    tarn_gnz_report report;
-    OK(tarn_gnz_verify(path, NULL, &report, sizeof report, &err));
+    tarn_verify_report report;
+    OK(tarn_verify(path, NULL, &report, sizeof report, &err));
     return report.problems;
 }
 

@@ -440,8 +440,8 @@ static void where_no_journal_can_exist_there_is_none(void **state)
     make_file(scratch_path(name), EMPTY, NULL, 0);
     OK(tarn__gnz_journal_find(scratch_path(name), &there, &err));
     assert_false(there);
-    tarn_gnz_report report;
-    OK(tarn_gnz_verify(scratch_path(name), NULL, &report, sizeof report, &err));
+    tarn_verify_report report;
+    OK(tarn_verify(scratch_path(name), NULL, &report, sizeof report, &err));
     assert_int_equal(report.problems, 0);
     /* A path that is too long as a whole proves nothing: the file may exist under another
      * path. */

@@ -102,7 +102,7 @@ static int by_value(const void *a, const void *b)
 static void check_filled(const char *path, way how)
 {
     tarn_gnz *gnz;
-    tarn_gnz_report report;
+    tarn_verify_report report;
     static uint32_t got[ROWS][COLUMNS];
     OK(tarn_gnz_open(path, NULL, &gnz, &err));
     OK(tarn_gnz_read(gnz, 0, 0, ROWS, got, sizeof got, &err));
@@ -112,7 +112,7 @@ static void check_filled(const char *path, way how)
     for (uint32_t i = 0; i < ROWS; i++)
         for (uint32_t j = 0; j < COLUMNS; j++)
             assert_int_equal(got[i][j], i * COLUMNS + j);
-    OK(tarn_gnz_verify(path, NULL, &report, sizeof report, &err));
+    OK(tarn_verify(path, NULL, &report, sizeof report, &err));
     assert_int_equal(report.problems, 0);
     assert_int_equal(report.checksummed, 1);
 }
@@ -358,8 +358,8 @@ static void crash_at_any_sector_is_repaired(void **state)
     const char *path = scratch_path("crash.gnz");
     unsigned char *before, *after;
     size_t size;
-    tarn_gnz_report report;
-    tarn_gnz_verify_options o = TARN_GNZ_VERIFY_OPTIONS_INIT;
+    tarn_verify_report report;
+    tarn_verify_options o = TARN_VERIFY_OPTIONS_INIT;
     (void)state;
     make_growing(path);
     before = read_file(path, &size);
@@ -375,10 +375,10 @@ static void crash_at_any_sector_is_repaired(void **state)
         write_file(path, torn, size);
         free(torn);
         OK(tarn__gnz_journal_write(path, (char *)before, (char *)after, head, 0, &err));
-        OK(tarn_gnz_verify(path, NULL, &report, sizeof report, &err));
+        OK(tarn_verify(path, NULL, &report, sizeof report, &err));
         assert_true(report.problems >= 1);
         o.repair = true;
-        OK(tarn_gnz_verify(path, &o, &report, sizeof report, &err));
+        OK(tarn_verify(path, &o, &report, sizeof report, &err));
         assert_int_equal(report.repairs, 1);
         assert_int_equal(report.problems, 0);
         assert_int_equal(rows_of(path), 8);

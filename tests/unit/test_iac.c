@@ -264,7 +264,7 @@ static void codecs_give_back_what_they_got(void **state)
                     TARN_ERR_LIMIT, "expands to more",
                     tarn_iac_decode(c, packed.data, packed.size, len - 1, &plain, &err));
             if (k > 0)
-                FAILS(TARN_ERR_FORMAT, "not complete",
+                FAILS(TARN_ERR_FORMAT, "the payload is damaged",
                       tarn_iac_decode(c, packed.data, packed.size - 1, 1 << 20, &plain,
                                       &err));
             tarn_view_release(&packed);

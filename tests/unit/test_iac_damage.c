@@ -10,7 +10,7 @@ static void a_flipped_payload_bit_is_noticed(void **state)
     (void)state;
     const char *path = scratch_path("flip.iac");
     tarn_iac_options o = TARN_IAC_OPTIONS_INIT;
-    tarn_iac_report report;
+    tarn_verify_report report;
     tarn_iac *pack;
     tarn_view view;
     tarn_iac_batch batch = {0};
@@ -18,17 +18,21 @@ static void a_flipped_payload_bit_is_noticed(void **state)
     size_t size;
     make_pack(path, NULL);
     for (unsigned threads = 1; threads <= 4; threads += 3) {
-        tarn_iac_verify_options v = TARN_IAC_VERIFY_OPTIONS_INIT;
+        tarn_verify_options v = TARN_VERIFY_OPTIONS_INIT;
         v.threads = threads;
-        OK(tarn_iac_verify(path, &v, &report, sizeof report, &err));
+        OK(tarn_verify(path, &v, &report, sizeof report, &err));
         assert_int_equal(report.problems, 0);
         assert_int_equal(report.checksummed, ROWS);
     }
+    tarn_verify_options repairing = TARN_VERIFY_OPTIONS_INIT;
+    repairing.repair = true;
+    FAILS(TARN_ERR_USAGE, "a record pack cannot be repaired",
+          tarn_verify(path, &repairing, &report, sizeof report, &err));
     unsigned char *bytes = read_file(path, &size);
     bytes[size - 1] ^= 0x10;
     write_file(path, bytes, size);
     free(bytes);
-    OK(tarn_iac_verify(path, NULL, &report, sizeof report, &err));
+    OK(tarn_verify(path, NULL, &report, sizeof report, &err));
     assert_int_equal(report.problems, 1);
     o.check = true;
     OK(tarn_iac_open(path, &o, &pack, &err));

@@ -28,7 +28,7 @@ static void same_files(const char *one, const char *other)
 static void rebuilt_index_is(const char *folder, const char *fold, tarn__hash hash)
 {
     char spelled[512], stored[512];
-    tarn_folds f;
+    tarn_folds *f;
     tarn_index *index;
     size_t want_size, got_size;
     for (unsigned threads = 1; threads <= 4; threads += 3) {
@@ -37,11 +37,11 @@ static void rebuilt_index_is(const char *folder, const char *fold, tarn__hash ha
         snprintf(spelled, sizeof spelled, "%s:%s", data_path(folder), fold);
         snprintf(stored, sizeof stored, "%s/%s.taridx", data_path(folder), fold);
         OK(tarn_folds_list(spelled, &f, &err));
-        OK(tarn__index_build(f.folds[0].shards, f.folds[0].n_shards, &o, hash, NULL,
+        OK(tarn__index_build(f->folds[0]->shards, f->folds[0]->n_shards, &o, hash, NULL,
                              &index, NULL, &err));
         OK(tarn_index_save(index, scratch_path("saved.taridx"), &err));
         tarn_index_free(index);
-        OK(tarn__index_create(f.folds[0].shards, f.folds[0].n_shards, &o, hash,
+        OK(tarn__index_create(f->folds[0]->shards, f->folds[0]->n_shards, &o, hash,
                               scratch_path("made.taridx"), &index, NULL, &err));
         same_files("saved.tarsum", "made.tarsum");
         same_files("saved.taridx", "made.taridx");
@@ -52,7 +52,7 @@ static void rebuilt_index_is(const char *folder, const char *fold, tarn__hash ha
         free(want);
         free(got);
         tarn_index_free(index);
-        tarn_folds_reset(&f);
+        tarn_folds_free(f);
     }
 }
 

@@ -232,9 +232,8 @@ static tarn_status read_columns(tarn_error *why)
 
 static tarn_status verify_gnz(tarn_error *why)
 {
-    tarn_gnz_report report;
-    tarn_status status =
-        tarn_gnz_verify(PART("in.gnz"), NULL, &report, sizeof report, why);
+    tarn_verify_report report;
+    tarn_status status = tarn_verify(PART("in.gnz"), NULL, &report, sizeof report, why);
     if (status == TARN_OK) assert_int_equal(report.problems, 0);
     return status;
 }

@@ -213,7 +213,7 @@ static void load_all(tarn_dataset *d)
     o.on_error = TARN_ON_ERROR_SKIP;
     OK(tarn_loader_open(d, &o, &l, &err));
     while (tarn_loader_next(l, 10000, &b, &err) == TARN_OK) {
-        const tarn_column *c = tarn_batch_column(b, 0);
+        const tarn_column *c = &b->columns[0];
         for (uint64_t i = 0; i < b->count; i++) {
             uint64_t size = c->offsets[i + 1] - c->offsets[i];
             assert_int_equal(size, CUT_BYTES);

@@ -209,12 +209,12 @@ static void *read_many(void *arg)
     o.retries = 0;
     for (int i = 0; i < 20 && good; i++) {
         tarn_source *source;
-        tarn_urls urls;
+        tarn_urls *urls;
         size_t got;
         good = tarn_source_open(path, &o, &source, NULL) == TARN_OK &&
                tarn_source_read(source, buf, 300000, &got, NULL) == TARN_OK &&
                got == 200000 && tarn_urls_expand("{0..9}", &urls, NULL) == TARN_OK;
-        if (good) tarn_urls_reset(&urls);
+        if (good) tarn_urls_free(urls);
         if (good) tarn_source_close(source);
         /* There is no server at this address; all threads load libcurl at once. */
         if (good)

@@ -13,14 +13,14 @@ static tarn_error err;
 /* The URLs of a list, joined with blanks. */
 static tarn_status expand(const char *list, char *out, size_t size)
 {
-    tarn_urls urls;
+    tarn_urls *urls;
     TARN_TRY(tarn_urls_expand(list, &urls, &err));
     out[0] = '\0';
-    for (size_t i = 0; i < urls.count; i++) {
+    for (size_t i = 0; i < urls->count; i++) {
         size_t used = strlen(out);
-        snprintf(out + used, size - used, "%s%s", i ? " " : "", urls.urls[i]);
+        snprintf(out + used, size - used, "%s%s", i ? " " : "", urls->urls[i]);
     }
-    tarn_urls_reset(&urls);
+    tarn_urls_free(urls);
     return TARN_OK;
 }
 
@@ -115,11 +115,11 @@ static void too_many_are_refused_at_once(void **state)
     list[(64 << 10) + 1] = '\0';
     assert_fails(TARN_ERR_LIMIT, "the list has more than 65536 bytes", list);
     free(list);
-    tarn_urls urls;
+    tarn_urls *urls;
     OK(tarn_urls_expand("{0..999}{000..999}", &urls, &err));
-    assert_int_equal(urls.count, 1000000);
-    assert_string_equal(urls.urls[999999], "999999");
-    tarn_urls_reset(&urls);
+    assert_int_equal(urls->count, 1000000);
+    assert_string_equal(urls->urls[999999], "999999");
+    tarn_urls_free(urls);
     /* Many parts without alternatives: the time is proportional to the result. */
     char *many = malloc(60003);
     memcpy(many, "{0..999}", 8);
@@ -127,8 +127,8 @@ static void too_many_are_refused_at_once(void **state)
         memcpy(many + i, "{xy}", 4);
     many[60000] = '\0';
     OK(tarn_urls_expand(many, &urls, &err));
-    assert_int_equal(urls.count, 1000);
-    tarn_urls_reset(&urls);
+    assert_int_equal(urls->count, 1000);
+    tarn_urls_free(urls);
     free(many);
     char deep[256] = "";
     memset(deep, '{', 100);

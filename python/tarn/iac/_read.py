@@ -380,7 +380,8 @@ def verify(path: Path, *, threads: int = 0) -> Report:
     >>> tarn.iac.verify("t.iac").problems
     0
     """
-    return Report(*_tarn.iac_verify(path, threads))
+    records, size, checksummed, problems, _, texts = _tarn.verify(path, False, False, threads)
+    return Report(records, checksummed, size, problems, texts)
 
 
 def read_header(package_path: Path) -> dict[str, Any]:

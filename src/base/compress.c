@@ -1,6 +1,8 @@
-/* gzip, zstd and raw deflate for bytes in memory. The same input gives the same output:
- * the header has no time and no name. */
+/* The same input gives the same output: the header of gzip has no time and no name. */
+#include "base/compress.h"
+
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <zlib.h>
@@ -9,12 +11,54 @@
 
 #include "base/error.h"
 #include "base/zstd.h"
-#include "codec/codec.h"
 
 #define RAW_WINDOW  (-15)
 #define ZLIB_WINDOW 15
 #define GZIP_WINDOW 31
 #define FIRST_STEP  4096u /* initial room for expanded bytes */
+
+/* --- Bytes ---------------------------------------------------------------------- */
+
+tarn__buf tarn__bytes_lend(tarn_bytes *bytes)
+{
+    return (tarn__buf){.data = (char *)bytes->data,
+                       .size = bytes->size,
+                       .capacity = bytes->capacity,
+                       .max = SIZE_MAX};
+}
+
+void tarn__bytes_take(tarn_bytes *bytes, const tarn__buf *buf)
+{
+    bytes->data = (unsigned char *)buf->data;
+    bytes->size = buf->size;
+    bytes->capacity = buf->capacity;
+}
+
+unsigned char *tarn__bytes_extend(tarn_bytes *bytes, size_t n, tarn_error *err)
+{
+    tarn__buf buf = tarn__bytes_lend(bytes);
+    tarn_status status = tarn__buf_reserve(&buf, n ? n : 1, err);
+    tarn__bytes_take(bytes, &buf);
+    if (status != TARN_OK) return NULL;
+    bytes->size += n;
+    return bytes->data + bytes->size - n;
+}
+
+tarn_status tarn__bytes_add(tarn_bytes *bytes, const void *data, size_t len,
+                            tarn_error *err)
+{
+    tarn__buf buf = tarn__bytes_lend(bytes);
+    tarn_status status = tarn__buf_add(&buf, data, len, err);
+    tarn__bytes_take(bytes, &buf);
+    return status;
+}
+
+void tarn_bytes_release(tarn_bytes *bytes)
+{
+    if (!bytes) return;
+    free(bytes->data);
+    *bytes = (tarn_bytes)TARN_BYTES_INIT;
+}
 
 /* --- zlib ----------------------------------------------------------------------- */
 
@@ -61,6 +105,12 @@ static tarn_status deflate_add(const void *data, size_t size, int level, int win
     tarn_status status = run_deflate(&z, data, size, out, err);
     deflateEnd(&z);
     return status;
+}
+
+tarn_status tarn__gzip_add(const void *data, size_t size, int level, tarn_bytes *out,
+                           tarn_error *err)
+{
+    return deflate_add(data, size, level, GZIP_WINDOW, out, err);
 }
 
 tarn_status tarn__deflate_add(const void *data, size_t size, tarn_bytes *out,
@@ -121,21 +171,20 @@ tarn_status tarn__unzlib_begin(const void *data, size_t size, void *out, size_t 
 
 /* --- Expanding into growing memory ---------------------------------------------- */
 
-static tarn_status too_large(tarn_error *err, uint64_t max_size)
+static tarn_status too_large(tarn__most most, tarn_error *err)
 {
     return tarn__fail(err, TARN_ERR_LIMIT,
-                      "the field expands to more than %llu bytes (max_size)",
-                      (unsigned long long)max_size);
+                      "the data expands to more than %llu bytes (%s)",
+                      (unsigned long long)most.bytes, most.name);
 }
 
-/* Makes room up to one byte past the limit, so that exceeding the limit is detected. */
-static tarn_status make_room(tarn_bytes *out, size_t begin, uint64_t max_size,
-                             size_t *out_room, tarn_error *err)
+tarn_status tarn__expand_room(tarn_bytes *out, size_t begin, tarn__most most,
+                              size_t *out_room, tarn_error *err)
 {
     size_t have = out->size - begin;
-    if (have > max_size) return too_large(err, max_size);
+    if (have > most.bytes) return too_large(most, err);
     uint64_t room = have < FIRST_STEP ? FIRST_STEP : have;
-    if (room > max_size - have) room = max_size - have + 1;
+    if (room > most.bytes - have) room = most.bytes - have + 1;
     if (room > UINT_MAX / 2) room = UINT_MAX / 2;
     if (!tarn__bytes_extend(out, room, err)) return TARN_ERR_MEMORY;
     out->size -= room;
@@ -143,13 +192,13 @@ static tarn_status make_room(tarn_bytes *out, size_t begin, uint64_t max_size,
     return TARN_OK;
 }
 
-static tarn_status run_gunzip(z_stream *z, const void *data, size_t size,
-                              uint64_t max_size, tarn_bytes *out, tarn_error *err)
+static tarn_status run_gunzip(z_stream *z, const void *data, size_t size, tarn__most most,
+                              tarn_bytes *out, tarn_error *err)
 {
     size_t left = size, begin = out->size, room;
     z->next_in = (Bytef *)(uintptr_t)data;
     for (;;) {
-        TARN_TRY(make_room(out, begin, max_size, &room, err));
+        TARN_TRY(tarn__expand_room(out, begin, most, &room, err));
         uInt in = piece(left);
         z->avail_in = in;
         z->next_out = out->data + out->size;
@@ -167,16 +216,16 @@ static tarn_status run_gunzip(z_stream *z, const void *data, size_t size,
             return tarn__fail(err, TARN_ERR_FORMAT, "gzip data: %s",
                               z->msg ? z->msg : "damaged");
     }
-    return out->size - begin > max_size ? too_large(err, max_size) : TARN_OK;
+    return out->size - begin > most.bytes ? too_large(most, err) : TARN_OK;
 }
 
-static tarn_status gunzip(const void *data, size_t size, uint64_t max_size,
-                          tarn_bytes *out, tarn_error *err)
+static tarn_status gunzip(const void *data, size_t size, tarn__most most, tarn_bytes *out,
+                          tarn_error *err)
 {
     z_stream z = {0};
     int code = inflateInit2(&z, GZIP_WINDOW);
     if (code != Z_OK) return zlib_failed(err, code, "cannot expand");
-    tarn_status status = run_gunzip(&z, data, size, max_size, out, err);
+    tarn_status status = run_gunzip(&z, data, size, most, out, err);
     inflateEnd(&z);
     return status;
 }
@@ -211,12 +260,12 @@ static tarn_status zstd_add(const void *data, size_t size, int level, tarn_bytes
 }
 
 static tarn_status run_unzstd(tarn__zstd *z, const void *data, size_t size,
-                              uint64_t max_size, tarn_bytes *out, tarn_error *err)
+                              tarn__most most, tarn_bytes *out, tarn_error *err)
 {
     ZSTD_inBuffer in = {data, size, 0};
     size_t begin = out->size, room, code = 1;
     for (;;) {
-        TARN_TRY(make_room(out, begin, max_size, &room, err));
+        TARN_TRY(tarn__expand_room(out, begin, most, &room, err));
         ZSTD_outBuffer to = {out->data + out->size, room, 0};
         size_t before = in.pos;
         code = tarn__zstd_step(z, &to, &in);
@@ -227,15 +276,15 @@ static tarn_status run_unzstd(tarn__zstd *z, const void *data, size_t size,
             return tarn__fail(err, TARN_ERR_FORMAT, "zstd data: no progress");
     }
     if (code != 0) return tarn__fail(err, TARN_ERR_TRUNCATED, "zstd data is truncated");
-    return out->size - begin > max_size ? too_large(err, max_size) : TARN_OK;
+    return out->size - begin > most.bytes ? too_large(most, err) : TARN_OK;
 }
 
-static tarn_status unzstd(const void *data, size_t size, uint64_t max_size,
-                          tarn_bytes *out, tarn_error *err)
+static tarn_status unzstd(const void *data, size_t size, tarn__most most, tarn_bytes *out,
+                          tarn_error *err)
 {
     tarn__zstd z;
     if (!tarn__zstd_open(&z, tarn__zstd_window(size))) return tarn__fail_memory(err);
-    tarn_status status = run_unzstd(&z, data, size, max_size, out, err);
+    tarn_status status = run_unzstd(&z, data, size, most, out, err);
     tarn__zstd_close(&z);
     return status;
 }
@@ -247,16 +296,16 @@ tarn_status tarn__squeeze_add(tarn__squeeze how, const void *data, size_t size,
                               tarn_error *err)
 {
     if (how == TARN__GZIP)
-        return deflate_add(data, size, options->gzip_level, GZIP_WINDOW, out, err);
+        return tarn__gzip_add(data, size, options->gzip_level, out, err);
     if (how == TARN__ZSTD) return zstd_add(data, size, options->zstd_level, out, err);
     return tarn__bytes_add(out, data, size, err);
 }
 
 tarn_status tarn__expand(tarn__squeeze how, const void *data, size_t size,
-                         uint64_t max_size, tarn_bytes *out, tarn_error *err)
+                         tarn__most most, tarn_bytes *out, tarn_error *err)
 {
     if (size == 0)
         return tarn__fail(err, TARN_ERR_TRUNCATED, "compressed data has 0 bytes");
-    return how == TARN__GZIP ? gunzip(data, size, max_size, out, err)
-                             : unzstd(data, size, max_size, out, err);
+    return how == TARN__GZIP ? gunzip(data, size, most, out, err)
+                             : unzstd(data, size, most, out, err);
 }
