@@ -481,6 +481,11 @@ TARN_API TARN_CHECKED tarn_status tarn_dataset_field_sets(tarn_dataset *dataset,
                                                           tarn_error *err);
 TARN_API void tarn_field_sets_free(tarn_field_sets *sets);
 
+/* Returns the name of a field of the file, or NULL past the last. Borrowed until the
+ * dataset is closed. */
+TARN_API const char *tarn_dataset_file_field(const tarn_dataset *dataset,
+                                             uint32_t number);
+
 /* --- One number for each sample ------------------------------------------------------
  *
  * These are inputs of the orders in tarn/order.h: the samples per shard are buckets,

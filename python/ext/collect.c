@@ -102,7 +102,7 @@ static bool is_packed(const tarnpy_rules *rules, const char *name)
 {
     const char *ext = extension(name);
     if (ext == name) return false;
-    if (rules->flavour == TARNPY_WDS) return strcmp(ext, "gz") == 0;
+    if (rules->flavour == TARNPY_WDS) return name[0] != '_' && strcmp(ext, "gz") == 0;
     return rules->flavour == TARNPY_TARN &&
            (strcasecmp(ext, "gz") == 0 || strcasecmp(ext, "zst") == 0);
 }

@@ -85,6 +85,11 @@ static PyObject *stored(PyObject *self, PyObject *unused)
     return out;
 }
 
+static PyObject *file_fields(PyObject *self, PyObject *unused)
+{
+    return names_by(self, tarn_dataset_file_field);
+}
+
 static PyObject *set_names(const tarn_field_set *set)
 {
     PyObject *names = PyTuple_New((Py_ssize_t)set->n_fields);
@@ -342,6 +347,7 @@ PyMethodDef tarnpy_filter_methods[] = {
     {"info", info, METH_NOARGS, NULL},
     {"fields", fields, METH_NOARGS, NULL},
     {"stored", stored, METH_NOARGS, NULL},
+    {"file_fields", file_fields, METH_NOARGS, NULL},
     {"field_sets", field_sets, METH_NOARGS, NULL},
     {"keys", keys, METH_O, NULL},
     {"find", find, METH_O, NULL},

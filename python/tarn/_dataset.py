@@ -689,8 +689,7 @@ def _warn_of_left_out(handle: _tarn._Handle) -> None:
         counts = (f"{info['lacking'][name]} have {text}" for name, text in missing.items())
         text = f"{where} are left out: {', '.join(counts)}"
     for name in info["lacking"]:
-        others = [one for names, _, _ in handle.field_sets() for one in names
-                  if extension(one) in IMAGES]
+        others = [one for one in handle.file_fields() if extension(one) in IMAGES]
         several = list(dict.fromkeys(stored[name] + others))
         if extension(stored[name][0]) in IMAGES and len(several) > len(stored[name]):
             text += f'; to take the first of several fields, write fields=["{";".join(several)}"]'

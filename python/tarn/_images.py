@@ -32,11 +32,11 @@ FOREIGN = frozenset({"avif", "bmp", "dib", "gif", "heic", "heif", "ico", "j2k", 
 
 def _sides(resize: Any) -> tuple[int, int]:
     """Returns (height, width)."""
-    sides = [resize, resize]
+    sides: list[Any] = []
     try:
-        operator.index(resize)
+        sides = [operator.index(resize)] * 2
     except TypeError:
-        if isinstance(resize, Iterable):
+        if isinstance(resize, Iterable) and not isinstance(resize, str):
             sides = list(resize)
     if len(sides) != 2:
         raise UsageError(f"resize must be a side or (height, width), not {resize!r}")

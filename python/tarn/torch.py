@@ -14,7 +14,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from ._dataset import Dataset
 from ._ordering import Uneven
-from .errors import UsageError
+from .errors import UsageError, shown
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -87,7 +87,7 @@ class Batches(IterableDataset[dict[str, Any]]):
         return len(self.loader)
 
     def __repr__(self) -> str:
-        return f"<tarn.torch.Batches of {self.loader!r}>"
+        return shown(f"<tarn.torch.Batches of {self.loader!r}>", is_url=False)
 
     @property
     def epoch(self) -> int:

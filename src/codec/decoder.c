@@ -96,8 +96,9 @@ static tarn_status stored_head(tarn_image_decoder *decoder, const void *data, si
         return tarn__ppm_head(data, size, out, &at, &deep, err);
     }
     return tarn__fail(err, TARN_ERR_FORMAT,
-                      "%zu bytes are not a JPEG, PNG, WebP or binary PPM; a fallback can "
-                      "decode other formats (in Python: fallback=\"pillow\")",
+                      "%zu bytes are not a JPEG, PNG, WebP or binary PPM; other formats "
+                      "need a fallback (in Python: "
+                      "fallback=\"pillow\")",
                       size);
 }
 

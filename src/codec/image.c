@@ -226,8 +226,9 @@ static tarn_status decode_stored(const char *extension, const void *data, size_t
         return tarn__fail(err, TARN_ERR_USAGE, "channels must be 0, 1, 3 or 4");
     if (!format)
         return tarn__fail(err, TARN_ERR_FORMAT,
-                          "field .%s is not a PNG, JPEG, WebP or binary PPM; a fallback "
-                          "can decode other formats (in Python: fallback=\"pillow\")",
+                          "field .%s is not a PNG, JPEG, WebP or binary PPM; other "
+                          "formats need a fallback (in Python: "
+                          "fallback=\"pillow\")",
                           extension);
     /* These formats may have 16-bit samples, which are kept. */
     if (!options->channels && format == TARN_IMAGE_PNG)

@@ -77,7 +77,7 @@ typedef struct request {
 static bool ends_with(const char *field, size_t len, const char *end)
 {
     size_t n = strlen(end);
-    return len > n && strncasecmp(field + len - n, end, n) == 0;
+    return len >= n && strncasecmp(field + len - n, end, n) == 0;
 }
 
 static void split_field(const char *field, request *r)

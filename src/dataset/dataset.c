@@ -362,6 +362,13 @@ const char *tarn_dataset_field(const tarn_dataset *d, uint32_t field)
     return d && field < d->n_fields ? d->names[field] : NULL;
 }
 
+const char *tarn_dataset_file_field(const tarn_dataset *d, uint32_t number)
+{
+    if (!d) return NULL;
+    const tarn__names *fields = &d->source->fields;
+    return number < fields->count ? tarn__names_get(fields, number).data : NULL;
+}
+
 tarn_status tarn_dataset_field_find(const tarn_dataset *d, const char *name,
                                     uint32_t *out, tarn_error *err)
 {

@@ -356,8 +356,8 @@ def test_a_function_can_be_the_fallback_and_its_failures_are_those_of_samples(tm
     loader = ds.loader(3, resize=4, on_error="skip", threads=2)
     batch = next(iter(loader))
     assert batch["__key__"] == ["s0", "s2"] and (batch["jpg"][0] == 7).all()
-    [(_, number, reason)] = loader.skipped()
-    assert number == 1 and "s1" in reason and "fallback: ValueError('no such picture')" in reason
+    [(_, number, key, reason)] = loader.skipped()
+    assert number == 1 and key == "s1" and "fallback: ValueError('no such picture')" in reason
     with pytest.raises(tarn.FormatError, match="field jpg: fallback: ValueError"):
         next(iter(ds.loader(3, resize=4)))
     assert set(called) == {b"some", b"noth"}

@@ -67,6 +67,10 @@ def test_metadata_is_kept_when_asked(some, meta, keep):
     same(samples, mtime=0, keep_meta=keep, encoder=False)
 
 
+def test_metadata_is_never_compressed_and_a_field_that_is_only_an_ending_is():
+    same([{"__key__": "k", "_.gz": "", "_x.gz": "text", ".gz": b"", "x.gz": b"1"}], mtime=0, keep_meta=True)
+
+
 @pytest.mark.parametrize("key", ["k" * 101, "clé", "d/e.f/g", "a b", "x\udcff", "k" * 98 + "é", "."])
 def test_odd_keys(key):
     same([{"__key__": key, "txt": b"x", "A": b"1", "a-b": b"2"}], mtime=0)

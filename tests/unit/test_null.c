@@ -433,6 +433,7 @@ static void getters_of_null_are_empty(void **state)
     assert_false(tarn_array_is_packed(NULL));
     assert_int_equal(tarn_dataset_count(NULL), 0);
     assert_null(tarn_dataset_field(NULL, 0));
+    assert_null(tarn_dataset_file_field(NULL, 0));
     assert_null(tarn_dataset_field_stored(NULL, 0, 0));
     assert_int_equal(tarn_dataset_lacking(NULL, 0), 0);
     assert_null(tarn_dataset_unordered(NULL));
