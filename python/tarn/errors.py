@@ -30,10 +30,10 @@ def shown(text: Any, is_url: bool = True) -> str:
     >>> shown("http://me:secret@host/x.tar?sig=secret"), shown("data/x.tar")
     ('http://host/x.tar?...', 'data/x.tar')
     """
-    text = str(text)
-    if ":/" not in text and text[:5].lower() != "pipe:":
-        return text
-    data = text.encode("utf-8", "surrogatepass").replace(b"\0", b"\\0")
+    given = str(text)
+    if ":/" not in given and given[:5].lower() != "pipe:":
+        return given
+    data = given.encode("utf-8", "surrogatepass").replace(b"\0", b"\\0")
     return _tarn.shown(data, is_url).decode("utf-8", "surrogatepass")
 
 
