@@ -30,6 +30,7 @@ LONG = (
 # suites that stay.
 NOT_ASAN = {
     "faults/test_power", "faults/test_write", "hostile/test_execution", "python/test_torch",
+    "python/test_wds_names",
     "interop/test_braces", "interop/test_dataset_reference", "interop/test_formats",
     "interop/test_iac", "interop/test_order", "interop/test_random", "interop/test_reference",
     "interop/test_webdataset_reading", "interop/test_webdataset_writer",

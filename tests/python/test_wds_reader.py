@@ -178,7 +178,7 @@ def test_steps_give_errors_to_their_handlers(tmp_path):
     steps, seen = wds.tariterators, []
     opened = steps.url_opener(iter(shards), handler=lambda error: not seen.append(error))
     members = list(steps.tar_file_expander(opened, handler=lambda error: not seen.append(error)))
-    assert [member.get("fname") for member in members] == [None, "a.txt", None]
+    assert [member.get("fname") for member in members] == ["a.txt", None]
     missing, damaged = seen
     assert isinstance(missing, FileNotFoundError) and isinstance(damaged, wds.ReadError)
     with open(tmp_path / "bad.tar", "rb") as file, pytest.raises(wds.ReadError):
@@ -193,7 +193,10 @@ def test_lists_of_urls(folder, monkeypatch):
         both(lambda ds: ds, urls)
     assert len(keys(dataset(wds, some[3]))) == 40
     assert keys(dataset(wds, str(folder) + "/")) == keys(dataset(wds, str(folder / "*.tar")))
-    for urls in ("x.json", {"datasets": []}, 5, "x.yaml"):
+    for urls in ({"datasets": []}, "x.yaml"):
+        with pytest.raises(wds.utils.ObsoleteException, match="ALLOW_OBSOLETE"):
+            dataset(wds, urls)
+    for urls in ("x.json", 5):
         with pytest.raises(ValueError):
             dataset(wds, urls)
 
@@ -524,13 +527,13 @@ def test_gopen(folder, tmp_path, monkeypatch, server):
 
 def test_programs_as_files(tmp_path):
     pipe = wds.gopen.__globals__["Pipe"]
-    with pipe(["sh", "-c", "cat >/dev/null"], "wb") as out:
+    with pipe(["sh", "-c", "cat >/dev/null"], mode="wb") as out:
         out.write(b"x")
-    assert pipe(["echo", "hello"]).read() == b"hello\n"
+    assert pipe(["echo", "hello"], mode="rb").read() == b"hello\n"
     with pytest.raises(OSError, match="exit 3"):
-        pipe(["sh", "-c", "echo part; exit 3"]).read()
+        pipe(["sh", "-c", "echo part; exit 3"], mode="rb").read()
     with pytest.raises(OSError, match="exit 4"):
-        with pipe(["sh", "-c", "cat >/dev/null; exit 4"], "wb") as out:
+        with pipe(["sh", "-c", "cat >/dev/null; exit 4"], mode="wb") as out:
             out.write(b"x")
 
 

@@ -1,7 +1,8 @@
 """Decoding of sample fields by their names.
 
-Formats that can run code when they are read (pickles, torch files) are decoded only if they are
-named: `.decode("pickle")`, `.decode("torch_load")`, or a custom handler.
+Pickles, which can run code when they are read, are decoded only if they are named
+(`.decode("pickle")`, `.decode("torch_load")`, or a custom handler) or allowed for the whole program.
+Torch files are read with weights_only=True otherwise.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 
 from . import utils
 from .. import _tarn
+from .._policy import NotAllowedError, pickles_allowed
 from ..errors import shown
 
 FieldHandler = Callable[[str, Any], Any]
@@ -27,6 +29,9 @@ IMAGE_EXTENSIONS = (
     "blp bmp dib bufr cur pcx dcx dds ps eps fit fits fli flc ftc ftu gbr gif grib h5 hdf png "
     "apng jp2 j2k jpc jpf jpx j2c icns ico im iim tif tiff jfif jpe jpg jpeg mpg mpeg msp pcd "
     "pxr pbm pgm ppm pnm psd bw rgb rgba sgi ras tga icb vda vst webp wmf emf xbm xpm").split()
+
+
+_ALLOW = "tarn.wds.allow_pickles() or TARN_ALLOW_PICKLE=1"
 
 
 class _Nothing:
@@ -63,16 +68,33 @@ def _extension(key: str) -> str:
 def torch_loads(data: bytes) -> Any:
     """Loads bytes with torch.load, which may run code unless WDS_PYTORCH_WEIGHTS_ONLY=1."""
     if utils.enforce_security:
-        raise ValueError("torch.loads is not allowed for security reasons when WDS_SECURE is set")
+        raise NotAllowedError("torch.loads is not allowed for security reasons when "
+                              "enforce_security is set (WDS_SECURE)")
     import torch
 
     return torch.load(io.BytesIO(data), weights_only=pytorch_weights_only, map_location="cpu")
 
 
+def _weights_loads(data: bytes) -> Any:
+    """Loads a .pth field without running code, unless the program allows pickles."""
+    if utils.enforce_security or pickles_allowed():
+        return torch_loads(data)
+    import torch
+
+    try:
+        return torch.load(io.BytesIO(data), weights_only=True, map_location="cpu")
+    except pickle.UnpicklingError as error:
+        if "GLOBAL" not in str(error):
+            raise
+        raise NotAllowedError(f"the .pth field needs code to be read; if you trust the data, use "
+                              f"decode('torch_load') or {_ALLOW} ({error})") from None
+
+
 def unpickle_loads(data: bytes) -> Any:
     """Unpickles bytes; this may run code."""
     if utils.enforce_security:
-        raise ValueError("Unpickling is not allowed for security reasons when WDS_SECURE is set")
+        raise NotAllowedError("Unpickling is not allowed for security reasons when "
+                              "enforce_security is set (WDS_SECURE)")
     return pickle.loads(data)
 
 
@@ -117,24 +139,24 @@ def _text(data: bytes) -> str:
 decoders: dict[str, Callable[[bytes], Any]] = {
     "txt": _text, "text": _text, "transcript": _text, "cls": int, "cls2": int, "index": int,
     "inx": int, "id": int, "json": json.loads, "jsn": json.loads, "ten": tenbin_loads,
+    "pkl": unpickle_loads, "pickle": unpickle_loads, "pyd": unpickle_loads, "pth": _weights_loads,
     "tb": tenbin_loads, "mp": msgpack_loads, "msg": msgpack_loads, "npy": npy_loads,
     "npz": npz_loads, "cbor": cbor_loads,
 }
-_UNSAFE = {"pkl": "pickle", "pickle": "pickle", "pyd": "pickle", "pth": "torch_load"}
 
 
 def basichandlers(key: str, data: bytes) -> Any:
-    """Decodes text, numbers, JSON and arrays. For types that can run code, raises an error that
-    says how to enable them."""
+    """Decodes text, numbers, JSON and arrays. For pickles, raises an error that says how to allow
+    them."""
     extension = _extension(key)
     decoder = decoders.get(extension)
-    if decoder is not None:
-        value = decoder(data)
-        return _Nothing if value is None else value
-    if extension in _UNSAFE:
-        raise ValueError(f"reading a .{extension} field can run code; if you trust the data, "
-                         f"use decode({_UNSAFE[extension]!r})")
-    return None
+    if decoder is None:
+        return None
+    if decoder is unpickle_loads and not pickles_allowed():
+        raise NotAllowedError(f"reading a .{extension} field can run code; if you trust the data, "
+                              f"use decode('pickle') or {_ALLOW}")
+    value = decoder(data)
+    return _Nothing if value is None else value
 
 
 # --- Handlers by extension --------------------------------------------------------------------

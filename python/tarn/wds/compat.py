@@ -10,12 +10,15 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlparse
 
-from . import filters, shardlists, utils
+from . import filters, gopen, shardlists, utils
 from .autodecode import Decoder, named_handler
-from .cache import FileCache
+from .cache import FileCache, pipe_cleaner, unique_cache_name
+from .extradatasets import MockDataset, with_epoch, with_length
 from .handlers import Handler, reraise_exception
+from .filters import pipelinefilter
 from .pipeline import DataPipeline, IterableSource
-from .tariterators import tarfile_samples
+from .tariterators import group_by_keys, tar_file_expander, tarfile_samples
+from .._policy import pipes_allowed
 
 if TYPE_CHECKING:
     from typing import Self
@@ -110,6 +113,21 @@ class FluidInterface:
         """Keeps all samples in memory after the first pass."""
         return self.compose(filters.Cached())
 
+    def lmdb_cached(self, *args: Any, **kw: Any) -> Self:
+        """Keeps all samples in an LMDB file after the first pass."""
+        return self.compose(filters.LMDBCached(*args, **kw))
+
+
+def check_empty(source: Iterator[Any]) -> Iterator[Any]:
+    """Yields all samples; raises ValueError if there are none."""
+    samples = iter(source)
+    for sample in samples:
+        yield sample
+        yield from samples
+        return
+    raise ValueError("No samples found in dataset; perhaps you have fewer shards than workers.\n"
+                     "Turn off using empty_check=False in the WebDataset constructor.")
+
 
 class _ShardReader:
     """The stage that turns shards into samples. It is one object so that samples from the C reader
@@ -120,16 +138,7 @@ class _ShardReader:
 
     def __call__(self, shards: Iterator[Any]) -> Iterator[Any]:
         samples = tarfile_samples(shards, **self.options)
-        return self._checked(samples) if self.empty_check else samples
-
-    def _checked(self, samples: Iterator[Any]) -> Iterator[Any]:
-        for sample in samples:
-            yield sample
-            yield from samples
-            return
-        raise ValueError("No samples found in dataset; perhaps you have fewer shards than "
-                         "workers.\nTurn off using empty_check=False in the WebDataset "
-                         "constructor.")
+        return check_empty(samples) if self.empty_check else samples
 
 
 def _seed(seed: int | None) -> int:
@@ -153,22 +162,26 @@ class WebDataset(DataPipeline, FluidInterface):
     urls: a string with braces and `::`, or a list. handler: called with each error. shardshuffle:
     the size of the buffer in which shards are shuffled, in a different order each epoch.
     cache_dir: a folder for copies of shards. verbose: warn about skipped members (links, members
-    that belong to no sample). allow_pipe: let pipe: URLs run their command.
+    that belong to no sample). url_to_name: names the copies in cache_dir. allow_pipe: let pipe: URLs
+    run their command; None means as the program says (`allow_pipes`).
     """
 
     def __init__(self, urls: Any, handler: Handler = reraise_exception, mode: str | None = None,
                  resampled: bool = False, repeat: bool = False,
                  shardshuffle: bool | int | None = None, cache_size: int = -1,
-                 cache_dir: str | None = None, url_to_name: Any = None, detshuffle: bool = False,
+                 cache_dir: str | None = None, url_to_name: Any = pipe_cleaner, detshuffle: bool = False,
                  nodesplitter: Any = shardlists.single_node_only,
                  workersplitter: Any = shardlists.split_by_worker, select_files: Any = None,
                  rename_files: Any = None, empty_check: bool = True, verbose: bool = False,
-                 seed: int | None = None, *, allow_pipe: bool = False) -> None:
+                 seed: int | None = None, *, allow_pipe: bool | None = None) -> None:
         super().__init__()
         mode = "resampled" if resampled else mode
         shardshuffle = self._shuffling(shardshuffle, mode)
         self.seed = _seed(seed)
         self.append(self._shards(urls, mode))
+        allow_pipe = pipes_allowed(allow_pipe)
+        for url in getattr(self.pipeline[0], "urls", ()):
+            gopen.check_pipe(gopen.rewrite_url(url), allow_pipe)
         if nodesplitter is not None:
             self.append(nodesplitter)
         if workersplitter:
@@ -179,8 +192,10 @@ class WebDataset(DataPipeline, FluidInterface):
         cache_size = int(os.environ.get("WDS_CACHE_SIZE", cache_size))
         if cache_dir is not None and cache_size != 0:
             self._check_cache(cache_dir)
-            self.append(FileCache(cache_dir, cache_size=cache_size, handler=handler,
-                                  allow_pipe=allow_pipe))
+            namer = unique_cache_name if url_to_name in (None, pipe_cleaner) else url_to_name
+            cache = FileCache(cache_dir, url_to_name=namer, cache_size=cache_size, handler=handler,
+                              cache_cleanup_interval=0, allow_pipe=allow_pipe)
+            self.append(cache.copies)
         self.append(_ShardReader(empty_check, handler=handler, select_files=select_files,
                                  rename_files=rename_files, verbose=verbose,
                                  allow_pipe=allow_pipe, local_paths=True))
@@ -209,11 +224,12 @@ class WebDataset(DataPipeline, FluidInterface):
     @staticmethod
     def _shards(urls: Any, mode: str | None) -> IterableSource:
         if isinstance(urls, dict) or isinstance(urls, str) and urls.endswith((".yaml", ".yml")):
-            raise ValueError("YAML shard lists are obsolete in webdataset and not supported")
+            obsolete: IterableSource = shardlists.MultiShardSample(urls)
+            return obsolete
         if isinstance(urls, str) and urls.endswith(".json"):
             raise ValueError("unimplemented")
         if isinstance(urls, str) and urlparse(urls).path.endswith("/"):
-            return shardlists.DirectoryShardList(urls)
+            urls = shardlists.archives_in(urls)
         if not isinstance(urls, str) and not utils.is_iterable(urls):
             raise ValueError(f"cannot handle urls of type {type(urls)}")
         if mode == "resampled":
@@ -243,59 +259,3 @@ class WebLoader(DataPipeline, FluidInterface):
         from torch.utils.data import DataLoader
 
         super().__init__(DataLoader(*args, **kw))
-
-
-class MockDataset(IterableSource):
-    """Yields the same sample `length` times.
-
-    >>> list(MockDataset("x", 2))
-    ['x', 'x']
-    """
-
-    def __init__(self, sample: Any, length: int) -> None:
-        super().__init__()
-        self.sample, self.length = sample, length
-
-    def __iter__(self) -> Iterator[Any]:
-        for _ in range(self.length):
-            yield self.sample
-
-
-class with_epoch(IterableSource):
-    """Epochs of `length` samples over a dataset that is repeated as needed. Each epoch starts
-    where the previous one ended."""
-
-    def __init__(self, dataset: Any, length: int) -> None:
-        super().__init__()
-        self.dataset, self.length = dataset, length
-        self.source: Iterator[Any] | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "source": None}
-
-    def __iter__(self) -> Iterator[Any]:
-        for _ in range(self.length):
-            for _attempt in range(2):
-                self.source = iter(self.dataset) if self.source is None else self.source
-                try:
-                    sample = next(self.source)
-                    break
-                except StopIteration:
-                    self.source = None
-            else:
-                return
-            yield sample
-
-
-class with_length(IterableSource):
-    """A dataset with a given len()."""
-
-    def __init__(self, dataset: Any, length: int) -> None:
-        super().__init__()
-        self.dataset, self.length = dataset, length
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.dataset)
-
-    def __len__(self) -> int:
-        return self.length

@@ -7,6 +7,7 @@ import functools
 import io
 import itertools
 import os
+import pickle
 import random
 import sys
 import time
@@ -14,8 +15,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatch
 from typing import Any
 
-from .handlers import Handler, reraise_exception
+from .handlers import Handler, handled, reraise_exception
 from .utils import PipelineStage, identity
+from .._policy import NotAllowedError, pickles_allowed
 from ..errors import shown
 
 Sample = Any
@@ -59,8 +61,19 @@ def pipelinefilter(f: Callable[..., Any]) -> RestCurried:
     return result
 
 
-def _survives(handler: Handler, error: Exception) -> bool:
-    return bool(handler(error))
+def compose2(f: Callable[[Any], Any], g: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Returns the function x -> g(f(x))."""
+    return lambda x: g(f(x))
+
+
+def compose(*args: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Returns the function that applies functions from left to right."""
+    return functools.reduce(compose2, args)
+
+
+def pipeline(source: Any, *args: Callable[[Any], Any]) -> Any:
+    """Applies stages to a source."""
+    return functools.reduce(lambda data, stage: stage(data), args, source)
 
 
 def getfirst(a: Mapping[str, Any], keys: str | Sequence[str], default: Any = None,
@@ -206,7 +219,7 @@ def _decode(data: Data, *args: Any, handler: Handler = reraise_exception,
         try:
             decoded = decoder(sample)
         except Exception as error:
-            if not _survives(handler, error):
+            if not handled(handler, error):
                 return
             continue
         yield decoded
@@ -220,7 +233,7 @@ def _map(data: Data, f: Callable[[Any], Any],
         try:
             result = f(sample)
         except Exception as error:
-            if not _survives(handler, error):
+            if not handled(handler, error):
                 return
             continue
         if result is None:
@@ -244,7 +257,7 @@ def _rename(data: Data, handler: Handler = reraise_exception, keep: bool = True,
             if keep:
                 new = {**{k: v for k, v in sample.items() if k not in replaced}, **new}
         except Exception as error:
-            if not _survives(handler, error):
+            if not handled(handler, error):
                 return
             continue
         yield new
@@ -268,7 +281,7 @@ def _map_dict(data: Data, handler: Handler = reraise_exception, **kw: Any) -> It
             for name, function in kw.items():
                 sample[name] = function(sample[name])
         except Exception as error:
-            if not _survives(handler, error):
+            if not handled(handler, error):
                 return
             continue
         yield sample
@@ -289,7 +302,7 @@ def _to_tuple(data: Data, *args: Any, handler: Handler = reraise_exception,
             if none_is_error and any(value is None for value in values):
                 raise ValueError(f"to_tuple {args} got {sample.keys()}")
         except Exception as error:
-            if not _survives(handler, error):
+            if not handled(handler, error):
                 return
             continue
         yield values
@@ -306,7 +319,7 @@ def _map_tuple(data: Data, *args: Any, handler: Handler = reraise_exception) -> 
             for place, function in enumerate(functions[:len(values)]):
                 values[place] = function(values[place])
         except Exception as error:
-            if not _survives(handler, error):
+            if not handled(handler, error):
                 return
             continue
         yield tuple(values)
@@ -349,8 +362,18 @@ def default_collation_fn(samples: Sequence[Any], combine_tensors: bool = True,
                 for name in names}
     width = len(samples[0])
     assert all(len(s) == width for s in samples), "keys don't match in different samples"
-    return tuple(combine_values(column, combine_tensors, combine_scalars)
+    return tuple(combine_values(list(column), combine_tensors, combine_scalars)
                  for column in zip(*samples))
+
+
+def tuple2dict(l: Any) -> Any:
+    """Turns a sequence into a dict by position; a dict is returned unchanged."""
+    return l if isinstance(l, dict) else dict(enumerate(l))
+
+
+def dict2tuple(d: Mapping[int, Any]) -> tuple[Any, ...]:
+    """Turns a dict by position into a tuple."""
+    return tuple(d[i] for i in range(1 + max(d)))
 
 
 def _batched(data: Data, batchsize: int = 20,
@@ -452,7 +475,17 @@ def decode_text(stream: Any) -> str:
     return text
 
 
-default_decoders: list[tuple[str, Any]] = [("*.bin", decode_bin), ("*.txt", decode_text)]
+def decode_pickle(stream: Any) -> Any:
+    """Unpickles a stream if the program allows it, as this may run code."""
+    if not pickles_allowed():
+        raise NotAllowedError("reading a pickle can run code; if you trust the data, give a decoder "
+                              "(pyd=pickle.load), or use tarn.wds.allow_pickles() or "
+                              "TARN_ALLOW_PICKLE=1")
+    return pickle.load(stream)
+
+
+default_decoders: list[tuple[str, Any]] = [("*.bin", decode_bin), ("*.txt", decode_text),
+                                           ("*.pyd", decode_pickle)]
 
 
 def find_decoder(decoders: Sequence[tuple[str, Any]], path: str) -> Any:
@@ -466,11 +499,11 @@ def find_decoder(decoders: Sequence[tuple[str, Any]], path: str) -> Any:
     return None
 
 
-def _xdecode(source: Data, *args: Any, must_decode: bool = True, defaults: Any = None,
+def _xdecode(source: Data, *args: Any, must_decode: bool = True, defaults: Any = default_decoders,
              **kw: Any) -> Iterator[Any]:
     """Decodes fields by patterns: ("*.txt", function) or txt=function. Functions are called with a
-    stream; False leaves the bytes unchanged. Pickles are not decoded by default."""
-    decoders = [*(default_decoders if defaults is None else defaults), *args]
+    stream; False leaves the bytes unchanged."""
+    decoders = [*defaults, *args]
     decoders += [("*." + name, function) for name, function in kw.items()]
     for sample in source:
         new = {}
@@ -499,6 +532,50 @@ class Cached(PipelineStage):
             seen.append(sample)
             yield sample
         self.cached = seen
+
+
+class LMDBCached(PipelineStage):
+    """Keeps all samples in an LMDB file after the first complete pass; needs the package lmdb.
+
+    The file contains pickles, so read only files that your own programs wrote.
+    """
+
+    def __init__(self, fname: str, map_size: float = 1e12, pickler: Any = pickle,
+                 chunksize: int = 500) -> None:
+        import lmdb  # type: ignore[import-not-found,import-untyped,unused-ignore]
+
+        self.db = lmdb.open(fname, readonly=False, map_size=int(map_size))
+        self.pickler, self.chunksize = pickler, chunksize
+
+    def is_complete(self) -> bool:
+        """Whether the file has all samples."""
+        with self.db.begin(write=False) as transaction:
+            return transaction.get(b"_") is not None
+
+    def add_samples(self, samples: Iterable[tuple[str, Any]]) -> None:
+        """Stores pairs of a key and a sample."""
+        with self.db.begin(write=True) as transaction:
+            for key, sample in samples:
+                transaction.put(key.encode(), self.pickler.dumps(sample))
+
+    def run(self, source: Data) -> Iterator[Any]:
+        if self.is_complete():
+            with self.db.begin(write=False) as transaction:
+                for key, value in transaction.cursor():
+                    if key != b"_":
+                        yield self.pickler.loads(value)
+            return
+        waiting = []
+        for number, sample in enumerate(source):
+            key = sample.get("__key__") if isinstance(sample, dict) else None
+            waiting.append((key or str(number), sample))
+            if len(waiting) >= self.chunksize:
+                self.add_samples(waiting)
+                waiting = []
+            yield sample
+        self.add_samples(waiting)
+        with self.db.begin(write=True) as transaction:
+            transaction.put(b"_", b"1")
 
 
 info = pipelinefilter(_info)

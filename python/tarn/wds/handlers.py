@@ -1,7 +1,7 @@
 """Handlers for exceptions in a pipeline: raise again, skip, or stop.
 
 A handler is called with the exception. If it returns true, the pipeline continues with the next
-shard or sample; if false, it stops.
+shard or sample; if false, it stops. All stages call handlers through `handled`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,18 @@ import warnings
 from collections.abc import Callable
 from typing import NoReturn
 
+from .._policy import denied
 from ..errors import shown
 
 Handler = Callable[[Exception], bool]
+
+
+def handled(handler: Handler, error: Exception) -> bool:
+    """Calls a handler, unless the error is about something that the program did not allow: this
+    is raised, since skipping it would drop all data silently."""
+    if denied(error):
+        raise error
+    return bool(handler(error))
 
 
 def reraise_exception(exn: BaseException) -> NoReturn:

@@ -2,11 +2,55 @@
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from .pipeline import IterableSource
+
+
+def round_robin_shortest(*sources: Iterator[Any]) -> Iterator[Any]:
+    """Takes one sample of each iterator in turn, until one ends."""
+    for source in itertools.cycle(sources):
+        try:
+            yield next(source)
+        except StopIteration:
+            return
+
+
+def round_robin_longest(*sources: Iterator[Any]) -> Iterator[Any]:
+    """Takes one sample of each iterator in turn, until the last one ends."""
+    remaining, place = list(sources), 0
+    while remaining:
+        place %= len(remaining)
+        try:
+            sample = next(remaining[place])
+        except StopIteration:
+            del remaining[place]
+            continue
+        place += 1
+        yield sample
+
+
+def random_samples(sources: Sequence[Iterator[Any]], probs: Sequence[float] | None = None,
+                   longest: bool = False) -> Iterator[Any]:
+    """Draws samples from iterators, with Python's global random numbers, as webdataset does."""
+    remaining = list(sources)
+    weights = [1.0] * len(remaining) if probs is None else list(probs)
+    while remaining:
+        total = sum(weights)
+        bounds = list(itertools.accumulate(weight / total for weight in weights))
+        place = min(bisect.bisect_left(bounds, random.random()), len(remaining) - 1)
+        try:
+            sample = next(remaining[place])
+        except StopIteration:
+            if not longest:
+                return
+            del remaining[place], weights[place]
+            continue
+        yield sample
 
 
 class RoundRobin(IterableSource):
@@ -23,18 +67,7 @@ class RoundRobin(IterableSource):
 
     def __iter__(self) -> Iterator[Any]:
         sources = [iter(dataset) for dataset in self.datasets]
-        place = 0
-        while sources:
-            place %= len(sources)
-            try:
-                sample = next(sources[place])
-            except StopIteration:
-                if not self.longest:
-                    return
-                del sources[place]
-                continue
-            place += 1
-            yield sample
+        return round_robin_longest(*sources) if self.longest else round_robin_shortest(*sources)
 
 
 class RandomMix(IterableSource):
@@ -47,15 +80,5 @@ class RandomMix(IterableSource):
         self.datasets, self.probs, self.longest = datasets, probs, longest
 
     def __iter__(self) -> Iterator[Any]:
-        sources = [iter(dataset) for dataset in self.datasets]
-        weights = [1.0] * len(sources) if self.probs is None else list(self.probs)
-        while sources:
-            place = random.choices(range(len(sources)), weights)[0]
-            try:
-                sample = next(sources[place])
-            except StopIteration:
-                if not self.longest:
-                    return
-                del sources[place], weights[place]
-                continue
-            yield sample
+        return random_samples([iter(dataset) for dataset in self.datasets], self.probs,
+                              longest=self.longest)

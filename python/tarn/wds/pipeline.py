@@ -28,14 +28,17 @@ def _register(cls: type) -> None:
 
 
 class IterableSource:
-    """Base class of pipeline sources."""
+    """Base class of pipeline sources. They are IterableDatasets of torch as soon as torch is
+    imported."""
 
     def __init__(self) -> None:
         _register(IterableSource)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """Read by isinstance, which so finds pipelines that were made before torch was imported."""
         _register(IterableSource)
+        return type(self)
 
 
 def _is_source(stage: object) -> bool:
@@ -132,7 +135,6 @@ class DataPipeline(IterableSource, PipelineStage):
         """Returns a copy of the pipeline with more stages."""
         result = copy.copy(self)
         result.pipeline = [*self.pipeline, *args]
-        _register(IterableSource)
         return result
 
     def with_length(self, n: int, silent: bool = False) -> Self:

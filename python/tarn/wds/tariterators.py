@@ -3,6 +3,7 @@ shard and handles errors."""
 
 from __future__ import annotations
 
+import random
 import re
 import tarfile
 import warnings
@@ -13,8 +14,9 @@ from urllib.parse import urlparse
 from . import gopen as _gopen
 from . import utils
 from .filters import pipelinefilter
-from .handlers import Handler, reraise_exception
+from .handlers import Handler, handled, reraise_exception
 from .. import _tarn
+from .._policy import pipes_allowed
 from ..errors import FormatError
 
 Sample = dict[str, Any]
@@ -22,6 +24,7 @@ Select = Callable[[str], bool]
 Rename = Callable[[str], str]
 
 meta_prefix = meta_suffix = "__"
+trace = False  # as in webdataset: group_by_keys prints each name
 _META = r"__[^/]*__($|/)"  # names of metadata about the archive
 
 
@@ -64,8 +67,8 @@ def _place(shard: Any, allow_pipe: bool, local_paths: bool) -> dict[str, Any]:
     if local is not None and stream is None:
         return {"url": url, "place": local, "local_path": local}
     place = _gopen.rewrite_url(url)
-    if stream is None and place.startswith("pipe:") and utils.enforce_security:
-        raise ValueError("gopen_pipe: WDS_SECURE is set, cannot open pipe URLs")
+    if stream is None:
+        _gopen.check_pipe(place, allow_pipe)
     if stream is None and not _gopen.is_native(place):
         stream = _gopen.gopen(url, "rb", allow_pipe=allow_pipe)
     return {"url": url, "place": place, "stream": stream, "local_path": local}
@@ -98,7 +101,7 @@ def _told(notices: list[tuple[str, str]], handler: Handler, verbose: bool) -> bo
     while notices:
         _, text = notices.pop(0)
         if "the sample already has this field" in text:
-            if not handler(ValueError(f"{text}: duplicate file name in tar file")):
+            if not handled(handler, ValueError(f"{text}: duplicate file name in tar file")):
                 return False
         elif verbose:
             warnings.warn(text, stacklevel=3)
@@ -133,7 +136,7 @@ class _Chooser:
         try:
             return self._wanted(name)
         except Exception as error:
-            if not self.handler(error):
+            if not handled(self.handler, error):
                 raise _Enough from None
             return False
 
@@ -176,6 +179,8 @@ def group_by_keys(data: Iterable[Sample],
             prefix, suffix = keys(member["fname"])
             if prefix is None or suffix is None:
                 continue
+            if trace:
+                print(prefix, suffix, current.keys() if current is not None else None)
             suffix = suffix.lower() if lcase else suffix
             if current is None or prefix != current["__key__"]:
                 if current is not None and valid_sample(current):
@@ -189,10 +194,19 @@ def group_by_keys(data: Iterable[Sample],
             if member.get("__local_path__") is not None:
                 current["__local_path__"] = member["__local_path__"]
         except Exception as error:
-            if not handler(error):
+            if not handled(handler, error):
                 break
     if current is not None and valid_sample(current):
         yield current
+
+
+def shardlist(urls: str | Iterable[str], *, shuffle: bool = False) -> Iterator[dict[str, str]]:
+    """Yields the shards of a list or of a text with braces, shuffled if requested."""
+    found = utils.expand_braces(urls) if isinstance(urls, str) else list(urls)
+    if shuffle:
+        random.shuffle(found)
+    for url in found:
+        yield {"url": url}
 
 
 # --- The single steps, for pipelines that add something between them --------------------------
@@ -207,7 +221,7 @@ def url_opener(data: Iterable[dict[str, Any]], handler: Handler = reraise_except
         try:
             shard.update(stream=_gopen.gopen(shard["url"], **kw))
         except Exception as error:
-            if not handler(error):
+            if not handled(handler, error):
                 return
             continue
         yield shard
@@ -227,11 +241,22 @@ def tar_file_iterator(fileobj: Any, skip_meta: str | None = _META,
         raise _as_read_error(error) from None
 
 
+class _EndOfShard(dict[str, Any]):
+    """An empty dict, as webdataset 1.0 yields after each shard. Programs written for 0.2, which
+    yields nothing there, ask for its name and data, and skip it because it has no key."""
+
+    def __missing__(self, name: str) -> Any:
+        if name not in ("fname", "data"):
+            raise KeyError(name)
+        return "" if name == "fname" else b""
+
+
 def tar_file_expander(data: Iterable[dict[str, Any]], handler: Handler = reraise_exception,
                       select_files: Select | None = None, rename_files: Rename | None = None,
                       eof_value: Any = {}) -> Iterator[Any]:
     """Yields the members of shards opened by `url_opener`, with __url__ and __local_path__. After
-    each shard it yields eof_value, unless that is None."""
+    each complete shard it yields eof_value, unless that is None. The default is an empty dict that
+    also works as a member without a key, for programs written for webdataset 0.2."""
     for shard in data:
         about = {"__url__": shard["url"]}
         if shard.get("local_path") is not None:
@@ -242,21 +267,23 @@ def tar_file_expander(data: Iterable[dict[str, Any]], handler: Handler = reraise
                                             rename_files=rename_files):
                 yield {**member, **about}
         except Exception as error:
-            if not handler(error):
+            if not handled(handler, error):
                 return
-        if eof_value is not None:
-            yield eof_value
+        else:
+            if eof_value is not None:
+                yield _EndOfShard() if eof_value == {} else eof_value
 
 
 def tarfile_samples(src: Iterable[Any], handler: Handler = reraise_exception,
                     select_files: Select | None = None, rename_files: Rename | None = None, *,
-                    verbose: bool = False, allow_pipe: bool = False,
+                    verbose: bool = False, allow_pipe: bool | None = None,
                     local_paths: bool = False) -> Iterator[Sample]:
     """Yields the samples of shards (dicts with a url), one shard after another.
 
     If a shard cannot be opened or is damaged, the handler is called with the error; if it returns
     true, reading continues with the next shard.
     """
+    allow_pipe = pipes_allowed(allow_pipe)
     for shard in src:
         try:
             how = _place(shard, allow_pipe, local_paths)
@@ -265,7 +292,7 @@ def tarfile_samples(src: Iterable[Any], handler: Handler = reraise_exception,
             else:
                 yield from _renamed(how, select_files, rename_files, handler, allow_pipe)
         except Exception as error:
-            if not handler(_as_read_error(error)):
+            if not handled(handler, _as_read_error(error)):
                 return
 
 

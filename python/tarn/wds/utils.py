@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import errno
+import functools
+import glob
+import itertools
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator
+from fnmatch import fnmatch
 from typing import Any
 
+from .. import _tarn
 from ..errors import UnsupportedError
 
 
@@ -42,10 +48,34 @@ def is_iterable(obj: object) -> bool:
     return isinstance(obj, Iterable) and not isinstance(obj, (str, bytes))
 
 
-def make_seed(*parts: object) -> int:
-    """Returns a 31-bit number that depends on all parts."""
+# Characters that mean something in lists of URLs, and nothing in braces.
+_HIDE = {ord(c): 0xF0000 + ord(c) for c in ":*?[]"}
+_SHOW = {hidden: c for c, hidden in _HIDE.items()}
+
+
+def expand_braces(pattern: str) -> list[str]:
+    """Expands braces and nothing else.
+
+    >>> expand_braces("*.{tar,tgz}")
+    ['*.tar', '*.tgz']
+    """
+    return [text.translate(_SHOW) for text in _tarn.expand_urls(pattern.translate(_HIDE))]
+
+
+def glob_with_braces(pattern: str) -> list[str]:
+    """Returns the files that match a pattern with braces."""
+    return [path for each in expand_braces(pattern) for path in glob.glob(each)]
+
+
+def fnmatch_with_braces(filename: str, pattern: str) -> bool:
+    """Whether a name matches a pattern with braces."""
+    return any(fnmatch(filename, each) for each in expand_braces(pattern))
+
+
+def make_seed(*args: object) -> int:
+    """Returns a 31-bit number that depends on all arguments."""
     seed = 0
-    for part in parts:
+    for part in args:
         seed = (31 * seed + hash(part)) & 0x7FFFFFFF
     return seed
 
@@ -56,6 +86,59 @@ def as_theirs(error: Exception) -> Exception:
     if path is None or not os.path.isdir(path):
         return error
     return IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+
+
+def compute_sample_weights(n_w_pairs: Iterable[tuple[float, float]]) -> Any:
+    """Returns number times weight of each pair, as an array whose largest value is 1."""
+    import numpy as np
+
+    weighted = np.array([number * weight for number, weight in n_w_pairs])
+    return weighted / np.amax(weighted)
+
+
+def repeatedly0(loader: Iterable[Any], nepochs: int = sys.maxsize,
+                nbatches: int = sys.maxsize) -> Iterator[Any]:
+    """Repeats the first nbatches items of a source."""
+    for _ in range(nepochs):
+        yield from itertools.islice(loader, nbatches)
+
+
+class ObsoleteException(Exception):
+    """An obsolete function was called; ALLOW_OBSOLETE=1 in the environment permits it."""
+
+
+def obsolete(func: Any = None, *, reason: str | None = None) -> Any:
+    """Decorates a function that may only be called with ALLOW_OBSOLETE=1."""
+    if func is None:
+        return functools.partial(obsolete, reason=reason)
+
+    @functools.wraps(func)
+    def checked(*args: Any, **kw: Any) -> Any:
+        if not int(os.environ.get("ALLOW_OBSOLETE", "0")):
+            why = f" Reason: {reason}" if reason is not None else ""
+            raise ObsoleteException(f"Call to obsolete function {func.__name__}. "
+                                    f"Set env ALLOW_OBSOLETE=1 to permit.{why}")
+        return func(*args, **kw)
+
+    return checked
+
+
+def deprecated(arg: Any = None) -> Any:
+    """Decorates a function that warns when it is called; `arg` is the function or a reason."""
+    if not callable(arg):
+        return functools.partial(_deprecated, reason=arg)
+    return _deprecated(arg)
+
+
+def _deprecated(func: Callable[..., Any], reason: str | None = None) -> Callable[..., Any]:
+    @functools.wraps(func)
+    def warning(*args: Any, **kw: Any) -> Any:
+        why = f" Reason: {reason}" if reason is not None else ""
+        warnings.warn(f"Call to deprecated function {func.__name__}.{why}",
+                      category=DeprecationWarning, stacklevel=2)
+        return func(*args, **kw)
+
+    return warning
 
 
 def _environment(number: str, of: str) -> tuple[int, int] | None:

@@ -23,8 +23,8 @@ from .utils import as_theirs
 from .. import _tarn
 from .._arguments import settled
 from ..errors import UnsupportedError, shown
+from .._policy import pipes_allowed
 from .._published import Published
-from .._source import open_source
 from .._write import _BYTES, _SHARDS, _TAR, _WDS, filter_number, mtime_settings
 
 __all__ = ["ShardWriter", "TarWriter", "default_handlers", "encode_based_on_extension",
@@ -147,23 +147,23 @@ def numpy_npz_dumps(data: Any) -> bytes:
     return out.getvalue()
 
 
-def tenbin_dumps(data: Any) -> bytes:
+def tenbin_dumps(x: Any) -> bytes:
     """Encodes an array or a list of arrays as tenbin."""
-    return _tarn.encode("ten", data if isinstance(data, list) else [data])
+    return _tarn.encode("ten", x if isinstance(x, list) else [x])
 
 
-def cbor_dumps(data: Any) -> bytes:
+def cbor_dumps(x: Any) -> bytes:
     """Encodes a value with cbor.dumps."""
     import cbor  # type: ignore[import-not-found,unused-ignore]
 
-    return bytes(cbor.dumps(data))
+    return bytes(cbor.dumps(x))
 
 
-def mp_dumps(data: Any) -> bytes:
+def mp_dumps(x: Any) -> bytes:
     """Encodes a value with msgpack.packb."""
     import msgpack  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
-    return bytes(msgpack.packb(data))
+    return bytes(msgpack.packb(x))
 
 
 def _text(data: Any) -> bytes:
@@ -287,12 +287,30 @@ def _filter(name: str, compress: bool | str | None) -> dict[str, int]:
 def _tar_settings(user: str = "bigdata", group: str = "bigdata", mode: int = 0o444,
                   compress: bool | str | None = None, encoder: Any = True,
                   keep_meta: bool = False, mtime: float | None = None, format: Any = None, *,
-                  sync: bool = True, allow_pipe: bool = False) -> dict[str, Any]:
+                  sync: bool = True, allow_pipe: bool | None = None) -> dict[str, Any]:
     """Returns the arguments of TarWriter as the extension takes them; `format` has no effect."""
     return {"user": user, "group": group, "mode": mode, "keep_meta": keep_meta, "rules": 1,
-            "overwrite": True, "no_sync": not sync, "allow_pipe": allow_pipe,
+            "overwrite": True, "no_sync": not sync, "allow_pipe": pipes_allowed(allow_pipe),
             **mtime_settings(int(time.time()) if mtime is None else mtime),
             **_encoder_settings(encoder)}
+
+
+class _TarStream:
+    """Adds members to the archive of a TarWriter, with its owner, mode and time."""
+
+    def __init__(self, writer: TarWriter) -> None:
+        self._writer = writer
+
+    def addfile(self, tarinfo: Any, fileobj: Any = None) -> None:
+        """Adds a file: its name and size are those of a TarInfo, its bytes are read from
+        fileobj."""
+        if not tarinfo.isreg():
+            raise ValueError(f"{tarinfo.name}: only regular files can be added")
+        data = fileobj.read(tarinfo.size) if fileobj is not None else b""
+        if len(data) != tarinfo.size:
+            raise OSError(f"{tarinfo.name}: unexpected end of data (found {len(data)} bytes, "
+                          f"expected {tarinfo.size})")
+        self._writer._member(tarinfo.name, data)
 
 
 class TarWriter(_tarn.Writer, Published):
@@ -314,7 +332,7 @@ class TarWriter(_tarn.Writer, Published):
     def __init__(self, fileobj: Any, user: str = "bigdata", group: str = "bigdata",
                  mode: int = 0o444, compress: bool | str | None = None, encoder: Any = True,
                  keep_meta: bool = False, mtime: float | None = None, format: Any = None, *,
-                 sync: bool = True, allow_pipe: bool = False) -> None:
+                 sync: bool = True, allow_pipe: bool | None = None) -> None:
         self.user, self.group, self.mode = user, group, mode
         self.compress, self.encoder, self.keep_meta = compress, encoder, keep_meta
         self.mtime = mtime
@@ -339,10 +357,24 @@ class TarWriter(_tarn.Writer, Published):
         except UnsupportedError as error:
             raise as_theirs(error) from None
 
-    def _stream_for(self, url: str, allow_pipe: bool) -> Any:
+    @property
+    def tarstream(self) -> _TarStream:
+        """An object with `addfile`, to add members that are not fields of a sample."""
+        return _TarStream(self)
+
+    @staticmethod
+    def tarmode(fileobj: Any, compress: bool | str | None = None) -> str:
+        """Returns the mode in which tarfile would open the archive."""
+        chosen = _filter(fileobj if isinstance(fileobj, str) else "", compress)["filter"]
+        names = {filter_number(name): name for name in ("gz", "bz2", "xz", "zst")}
+        return "w|" + names.get(chosen, "")
+
+    def _stream_for(self, url: str, allow_pipe: bool | None) -> Any:
         if url == "-":
             return sys.stdout.buffer
-        if _gopen.is_native(_gopen.rewrite_url(url)):
+        place = _gopen.rewrite_url(url)
+        _gopen.check_pipe(place, allow_pipe)
+        if _gopen.is_native(place):
             return None
         self.own_fileobj = _gopen.gopen(url, "wb", allow_pipe=allow_pipe)
         return self.own_fileobj
@@ -419,6 +451,7 @@ class ShardWriter(_tarn.Writer, Published):
         compress = kw.get("compress")
         if opener is None:
             settings |= _filter(self.pattern, compress)
+            _gopen.check_pipe(self.pattern, kw.get("allow_pipe"))
             if "GOPEN_REWRITE" in os.environ or not _gopen.is_native(self.pattern):
                 opener = self._gopen
         else:
@@ -435,9 +468,9 @@ class ShardWriter(_tarn.Writer, Published):
 
     def _gopen(self, name: str) -> Any:
         """Opens a shard whose URL is rewritten or needs a program."""
-        url, allow_pipe = _gopen.rewrite_url(name), self.kw.get("allow_pipe", False)
+        url, allow_pipe = _gopen.rewrite_url(name), self.kw.get("allow_pipe")
         if _gopen.is_native(url):
-            self._owned = open_source(url, "wb", compress=False, allow_pipe=allow_pipe, overwrite=True)
+            self._owned = _gopen.gopen_native(url, "wb", allow_pipe=allow_pipe)
         else:
             self._owned = _gopen.gopen(name, "wb", allow_pipe=allow_pipe)
         return self._owned
