@@ -40,7 +40,8 @@ def move_to_device(value: Any, device: Any, *, non_blocking: bool) -> Any:
     if hasattr(value, "to") and callable(value.to):
         return value.to(device, non_blocking=non_blocking)
     if isinstance(value, Mapping):
-        return {name: move_to_device(item, device, non_blocking=non_blocking) for name, item in value.items()}
+        return {name: move_to_device(item, device, non_blocking=non_blocking)
+                for name, item in value.items()}
     if isinstance(value, tuple):
         items = [move_to_device(item, device, non_blocking=non_blocking) for item in value]
         return type(value)(*items) if hasattr(value, "_fields") else tuple(items)

@@ -98,8 +98,9 @@ def feistelvec(a: Any, N: int, half: int, mask: int, keys: Any) -> Any:
             left, right = right, left ^ (right * factor + numpy.uint64(key) & ones)
         words[todo] = left << bits | right
         todo &= words >= numpy.uint64(N)
-        if (todo & (words == begun)).any():
-            raise IndexError(f"position {words[todo & (words == begun)][0]} is out of range for {N}")
+        lost = words[todo & (words == begun)]
+        if lost.size:
+            raise IndexError(f"position {lost[0]} is out of range for {N}")
     return words
 
 
