@@ -25,9 +25,9 @@ class Published:
     def __enter__(self: T) -> T:
         return self
 
-    def __exit__(self: _Ends, kind: type[BaseException] | None = None,
-                 error: BaseException | None = None, trace: TracebackType | None = None) -> None:
-        if kind is None:
+    def __exit__(self: _Ends, exc_type: type[BaseException] | None,
+                 exc_value: BaseException | None, traceback: TracebackType | None) -> None:
+        if exc_type is None:
             self.close()
         else:
             self.abandon()

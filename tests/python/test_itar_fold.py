@@ -20,7 +20,8 @@ from tarn.itar import (
     iTarState,
     parse_tar,
 )
-from tarn.itar import entry
+from tarn.itar import sampler
+from tarn.itar.itar import entry
 
 np = pytest.importorskip("numpy")
 
@@ -50,7 +51,7 @@ def test_loading(folder, fold):
     assert list(state.crashstem) == manifest["crash_stems_by_id"]
     assert state.n_stems == manifest["n_stems"]
     assert state.is_contiguous == manifest["is_contiguous"]
-    assert state.finalized and len(state) == manifest["n_rows"]
+    assert len(state.arr) == state.n_rows == state.pos == manifest["n_rows"]
     assert pickle.loads(pickle.dumps(state)).arr.tolist() == state.arr.tolist()
 
 
@@ -60,16 +61,16 @@ def test_scanning_and_saving_give_the_references_bytes(folder, fold, tmp_path):
     wanted = (DATA / folder / f"{fold}.taridx").read_bytes()
     state = iTarState.empty()
     for name in manifest["shards_in_fid_order"]:
-        assert state.parse_tar(DATA / folder / name) is state
-    with pytest.raises(ValueError):
+        state = parse_tar(DATA / folder / name, state=state)
+    assert len(state.seen_stems) == len(state.hashinfo) + state.next_crash == manifest["n_stems"]
+    with pytest.raises(ValueError, match="finalize"):
         state.save(tmp_path / "early.taridx")
     state.finalize().save(tmp_path / "scanned.taridx")
     assert (tmp_path / "scanned.taridx").read_bytes() == wanted
-    shutil.copy(tmp_path / "scanned.tarsum", tmp_path / "loaded.tarsum")
+    (tmp_path / "loaded.tarsum").touch()
     iTarState.load(DATA / folder / f"{fold}.taridx").save(tmp_path / "loaded.taridx")
     assert (tmp_path / "loaded.taridx").read_bytes() == wanted
-    assert not (tmp_path / "loaded.tarsum").exists()
-    assert sorted(os.listdir(tmp_path)) == ["loaded.taridx", "scanned.taridx", "scanned.tarsum"]
+    assert sorted(os.listdir(tmp_path)) == ["loaded.taridx", "scanned.taridx"]
 
 
 def test_the_life_of_a_state(tmp_path):
@@ -77,17 +78,23 @@ def test_the_life_of_a_state(tmp_path):
     make_fold(tmp_path, [[(f"{one}.cls", b"1"), ("a.txt", b"")], [], [(f"{two}.cls", b"2")],
                          [(f"{three}.cls", b"3"), (f"{one}.txt", b"4")]], index=False)
     state = parse_tar(tmp_path / "train_0.tar")
-    assert len(state.arr) == 2 and state.ext2id == {"cls": 0, "txt": 1}
-    assert parse_tar(state, tmp_path / "train_1.tar") is state
+    assert state.pos == 2 and state.next_fid == 1 and state.ext2id == {"cls": 0, "txt": 1}
+    assert state.seen_stems == {one, "a"} == set(state.hashinfo.values())
+    assert (state.n_stems, state.is_contiguous) == (None, None)
+    state = parse_tar(tmp_path / "train_1.tar", state=state)
+    assert (state.pos, state.next_fid) == (2, 2)
     for number in (2, 3):
-        parse_tar(tmp_path / f"train_{number}.tar", state, 1 << 20)
-    assert state.finalise() is state
+        state = parse_tar(tmp_path / f"train_{number}.tar", state=state, bufsize=1 << 20)
+    assert (state.next_crash, len(state.hashinfo), len(state.seen_stems)) == (2, 2, 4)
+    state = state.finalise()
+    assert state.finalize() is state and not state.hashinfo and not state.seen_stems
     assert state.arr["fid"].tolist() == [0, 0, 2, 3, 3]
     assert state.crashstem == {two: 1, three: 2}
     assert state.arr["crashid"].tolist() == [0, 0, 1, 2, 0]
     assert state.n_stems == 4 and not state.is_contiguous
     assert state.id2ext == {0: "cls", 1: "txt"}
-    assert state.enforce_contiguous().is_contiguous
+    state = state.enforce_contiguous()
+    assert state.is_contiguous and state.enforce_contiguous() is state
     sorted_rows = state.arr.tolist()
     assert sorted_rows == sorted(sorted_rows, key=lambda row: (row[5], row[4]))
     state.save(tmp_path / "sorted.taridx")
@@ -118,9 +125,21 @@ def test_states_that_are_refused(tmp_path):
         (tmp_path / "x.taridx").write_bytes(broken)
         with pytest.raises(ValueError):
             iTarState.load(tmp_path / "x.taridx")
-    for wrong in ((None,), (iTarState(), iTarState()), ("a", "b")):
-        with pytest.raises(TypeError):
-            parse_tar(*wrong)
+    with pytest.raises(TypeError):
+        parse_tar(None)
+    full = iTarState.empty(1)
+    full.arr["fid"] = 65535
+    with pytest.raises(ValueError, match="65536 shards"):
+        parse_tar(DATA / "01_basic/train_0000.tar", state=full._replace(pos=1))
+
+
+def test_states_grow():
+    state = iTarState.empty(2)
+    assert state.ensure(1) is state and len(state.ensure(2).arr) == 4
+    assert len(state.ensure(9).arr) == 10
+    state = parse_tar(DATA / "01_basic/train_0000.tar", state=state)
+    assert state.arr[:state.pos].tolist() == iTarState.load(
+        DATA / "01_basic/train.taridx").arr[:state.pos].tolist()
 
 
 def test_layouts_are_the_files():
@@ -145,18 +164,19 @@ def test_folders(tmp_path, capsys):
     (tmp_path / "notes.txt").write_text("x")
     (tmp_path / "._train_2.tar").write_text("x")
     folder = iTarDirectory(tmp_path)
-    assert folder.folds == ["train", "val"] and folder.nfolds == 2 and folder.nshards == 3
-    assert folder.get_fold("train") == [str(tmp_path / "train_10.tar"),
-                                        str(tmp_path / "train_2.tar")]
-    assert folder.get_fold("test") == [] and not folder.has_taridx()
+    assert folder.folds == ["train", "val"] and folder.nfolds == folder.nshards == 3
+    assert folder.get_fold("train") == ["train_10", "train_2"]
+    assert folder.shards_of("train") == [str(tmp_path / "train_10.tar"),
+                                         str(tmp_path / "train_2.tar")]
+    assert folder.get_fold("test") == [] and not folder.has_taridx("taridx")
     states = folder.parse_folder(1 << 20)
     assert {name: len(state.arr) for name, state in states.items()} == {"train": 2, "val": 1}
-    assert not folder.has_taridx() and not capsys.readouterr().out
+    assert not folder.has_taridx("taridx") and not capsys.readouterr().out
     assert folder.parse_folder(verbose=True, serialize=True) == {}
     assert "train: 2 shards, 2 members, 2 samples" in capsys.readouterr().out
-    assert folder.has_taridx() and not folder.has_taridx("ix")
+    assert folder.has_taridx("taridx") and not folder.has_taridx("ix")
     os.unlink(tmp_path / "val.taridx")
-    assert not folder.has_taridx() and len(iTarFold(tmp_path).state.arr) == 2
+    assert not folder.has_taridx("taridx") and len(iTarFold(tmp_path).state.arr) == 2
     for name in ("my_train_0.tar", "train.tar"):
         shutil.copy(tmp_path / "val_a.tar", tmp_path / name)
         with pytest.raises(ValueError, match=name):
@@ -177,14 +197,15 @@ def test_extensions_keep_the_references_rows(case):
 def test_folds(tmp_path):
     fold = iTarFold(DATA / "03_noncontiguous")
     assert fold.bincount.tolist() == np.bincount(fold.state.arr["fid"]).tolist()
-    assert [os.path.basename(path) for path in fold.full_paths] == [
+    assert [path.name for path in fold.full_paths] == [
         "train_00.tar", "train_01.tar", "train_02.tar"]
+    assert fold.path_from_idx(1) == fold.full_paths[1] == DATA / "03_noncontiguous/train_01.tar"
     fold.enforce_contiguous()
     assert fold.state.is_contiguous
-    fold.filter_stems(["u0", "s1", "frob"])
+    assert fold.filter_stems(["u0", "s1", "frob"]) is fold
     rows = fold.state.arr.tolist()
     assert len(rows) == 6 and rows == sorted(rows, key=lambda row: (row[5], row[4]))
-    fold.filter_extensions(["json", "txt"])
+    assert fold.filter_extensions(["json", "txt"]) is fold is fold.filter_extensions(None)
     fold.filter_stems(["s1"])
     copied = pickle.loads(pickle.dumps(fold))
     reader = iTarRetriever(fold.full_paths)
@@ -201,8 +222,11 @@ def test_folds(tmp_path):
         fold.filter_extensions(["cls"])
     with pytest.raises(ValueError, match="train"):
         iTarFold(DATA / "03_noncontiguous", "val")
-    with pytest.raises(TypeError):
+    with pytest.warns(UserWarning, match="no effect: frob"):
         iTarFold(DATA / "03_noncontiguous", frob=1)
+    make_fold(tmp_path, [[("a.cls", b"1")]], index=False)
+    with pytest.raises(TypeError, match="frob"):
+        iTarFold(tmp_path, parse_if_missing=True, frob=1)
 
 
 def test_a_duplicate_member_drops_its_sample(tmp_path):
@@ -272,67 +296,104 @@ SAMPLERS = vectors("sampler_vectors.json")
 @pytest.mark.parametrize("case", SAMPLERS["feistel"],
                          ids=lambda case: f"{case['N']}-{case['rounds']}-{case['seed']}")
 def test_feistel(case):
-    sampler = FeistelSampler(case["N"], case["rounds"], case["seed"])
+    made = FeistelSampler(case["N"], case["rounds"], case["seed"])
     first, last = case["first"], case["last"]
-    assert [sampler[i] for i in range(len(first))] == first
-    assert [sampler[len(sampler) - len(last) + i] for i in range(len(last))] == last
+    assert [made[i] for i in range(len(first))] == first
+    assert [made[len(made) - len(last) + i] for i in range(len(last))] == last
     if "all" in case:
-        assert list(sampler) == case["all"] == sampler.randperm().tolist()
+        assert list(made) == case["all"] == made.randperm().tolist()
     if "all_sha256_le_u64" in case:
-        data = sampler.randperm().astype("<u8").tobytes()
+        data = made.randperm().astype("<u8").tobytes()
         assert hashlib.sha256(data).hexdigest() == case["all_sha256_le_u64"]
     assert FeistelSampler(case["N"], case["rounds"], -case["seed"])[0] == first[0]
 
 
 @pytest.mark.parametrize("case", SAMPLERS["multi_feistel"], ids=lambda case: str(case["Ns"]))
 def test_buckets(case):
-    sampler = MultiFeistelSampler(case["Ns"], case["rounds"], case["seed"])
-    data = sampler.randperm().astype("<u8").tobytes()
+    made = MultiFeistelSampler(case["Ns"], case["rounds"], case["seed"])
+    data = made.randperm().astype("<u8").tobytes()
     assert hashlib.sha256(data).hexdigest() == case["all_sha256_le_u64"]
-    assert [sampler[i] for i in range(len(case["first"]))] == case["first"]
-    assert len(sampler) == sum(case["Ns"]) and sorted(sampler) == list(range(len(sampler)))
+    assert [made[i] for i in range(len(case["first"]))] == case["first"]
+    assert len(made) == sum(case["Ns"]) and sorted(made) == list(range(len(made)))
 
 
 @pytest.mark.parametrize("case", SAMPLERS["multi_feistel_outer"],
                          ids=lambda case: str(case["Ns"]))
 def test_buckets_in_random_order(case):
-    sampler = MultiFeistelSampler(case["Ns"], case["rounds"], case["seed"], shuffle_outer=True)
-    assert sampler.randperm().tolist() == case["randperm"]
-    assert [sampler[i] for i in range(len(sampler))] == case["randperm"]
+    made = MultiFeistelSampler(case["Ns"], case["rounds"], case["seed"], shuffle_outer=True)
+    assert made.randperm().tolist() == case["randperm"]
+    assert [made[i] for i in range(len(made))] == case["randperm"]
 
 
 def test_samplers_check_what_they_are_given():
     for make in (lambda: FeistelSampler(0), lambda: FeistelSampler(-1),
                  lambda: MultiFeistelSampler([]), lambda: MultiFeistelSampler([3, 0]),
-                 lambda: IdentitySampler(-1)):
+                 lambda: IdentitySampler(-1), lambda: IdentitySampler(0)):
         with pytest.raises(AssertionError):
             make()
-    for make in (lambda: FeistelSampler(5, -1), lambda: FeistelSampler(5, seed=2**64),
+    for make in (lambda: FeistelSampler(5, -1), lambda: FeistelSampler(5, init_seed=2**64),
                  lambda: FeistelSampler(5, 65)):
         with pytest.raises((ValueError, OverflowError)):
             make()
-    for sampler in (FeistelSampler(5), IdentitySampler(5), MultiFeistelSampler([2, 3])):
-        for index in (5, -1, -6, 10**9, 2**70):
+    feistel = FeistelSampler(5)
+    assert list(feistel) == [sampler.feistel(i, 5, feistel.half, feistel.mask, feistel.keys)
+                             for i in range(5)]
+    assert feistel[12] == 4  # a word of the network that leads to a number
+    fixed = FeistelSampler(5, 0)
+    for index in range(5, 16):  # words that do not
+        with pytest.raises(IndexError):
+            fixed[index]
+    for index in (-1, -6):
+        with pytest.raises(OverflowError):
+            feistel[index]
+    for sampled in (feistel, IdentitySampler(5), MultiFeistelSampler([2, 3])):
+        for index in (16 if sampled is feistel else 5, 10**9, 2**70):
             with pytest.raises(IndexError):
-                sampler[index]
+                sampled[index]
+    for sampled in (IdentitySampler(5), MultiFeistelSampler([2, 3])):
+        with pytest.raises(IndexError):
+            sampled[-1]
+    for sampled in (feistel, IdentitySampler(5), MultiFeistelSampler([2, 3])):
         with pytest.raises(TypeError):
-            sampler[1.0]
-        assert len(sampler) == len(list(sampler)) == 5
-        assert type(sampler).__name__ in repr(sampler)
+            sampled[1.0]
+        assert len(sampled) == len(list(sampled)) == 5
+        assert [sampled(i) for i in range(5)] == list(sampled)
+        assert type(sampled).__name__ in repr(sampled)
     assert list(FeistelSampler(7, rounds=0)) == list(range(7)) == list(IdentitySampler(7))
     assert list(MultiFeistelSampler([3, 4], rounds=0)) == list(range(7))
-    assert len(IdentitySampler(0)) == 0
+
+
+def test_samplers_change_their_seed_in_place():
+    for made, fresh in ((FeistelSampler(70), FeistelSampler(70, init_seed=9)),
+                        (MultiFeistelSampler([9, 8, 7], shuffle_outer=True),
+                         MultiFeistelSampler([9, 8, 7], init_seed=9, shuffle_outer=True))):
+        assert list(made) != list(fresh)
+        made.refesh_keys(9)
+        assert list(made) == list(fresh) and (made.keys == fresh.keys).all()
+    assert list(made.bucket_order) == list(FeistelSampler(3, 3, 10))
+    assert IdentitySampler(3).refesh_keys(9) is None
+
+
+def test_the_network_of_a_sampler_gives_its_numbers():
+    one = FeistelSampler(37, 4, 5)
+    at = np.arange(36).reshape(4, 9)
+    numbers = sampler.feistelvec(at, 37, one.half, one.mask, one.keys)
+    assert numbers.shape == (4, 9) and numbers.ravel().tolist() == list(one)[:36]
+    for wrong, keys in ((np.array([64]), one.keys), (np.array([-1]), one.keys),
+                        (np.array([3, 40]), [])):
+        with pytest.raises(IndexError):
+            sampler.feistelvec(wrong, 37, one.half, one.mask, keys)
 
 
 def test_samplers_take_any_integers_and_none_that_does_not_fit():
-    for sampler, other in (
+    for made, other in (
             (FeistelSampler(np.int64(9), np.uint8(4), np.int64(-2**63)),
              FeistelSampler(9, 4, -2**63)),
             (MultiFeistelSampler(np.array([4, 5]), np.int32(4), np.uint64(2**63), np.True_),
              MultiFeistelSampler([4, 5], 4, 2**63, True)),
             (IdentitySampler(np.int16(9)), IdentitySampler(9))):
-        assert list(sampler) == list(other) == list(pickle.loads(pickle.dumps(sampler)))
-        assert repr(sampler) == repr(other) and sampler[np.uint64(3)] == other[3]
+        assert list(made) == list(other) == list(pickle.loads(pickle.dumps(made)))
+        assert repr(made) == repr(other) and made[np.uint64(3)] == other[3]
     for make in (lambda: FeistelSampler(2**64 + 5), lambda: IdentitySampler(2**64),
                  lambda: FeistelSampler(5, 2**64 + 3)):
         with pytest.raises(ValueError):

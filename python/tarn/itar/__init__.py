@@ -8,31 +8,24 @@
 ...     iTarDataset("birds", loc, "train", ["txt", "cls", "_stem"])[0]
 ('a bird', 3, 'kiwi')
 
+Its modules have the names of glzn's: `glzn.data` in a program is replaced by `tarn.itar`.
 docs/compat.md lists the differences from glzn.
 """
 
 from __future__ import annotations
 
-from .browser import BrowserWrapper
 from .dataset import iTarDataset
-from .encoders import decoder_for, encoder_for
-from .entry import iTarState, parse_tar
-from .fold import iTarDirectory, iTarFold, iTarRetriever
-from .maptrafo import Map, MapAll, MapGroup, MapTuple
-from .sampler import (
-    Feistel,
-    FeistelSampler,
-    Identity,
-    IdentitySampler,
-    MultiFeistel,
-    MultiFeistelSampler,
-    Sampler,
-)
-from .utils import build_dataloader, move_to_device
+from .encoders import EncoderDecoder, decoder_for, encoder_for
+from .imgbrowser import Browser, BrowserWrapper, browse_dataset
+from .itar.entry import iTarState, parse_tar
+from .itar.fold import iTarDirectory, iTarFold, iTarRetriever
+from .loader import build_dataloader, move_to_device
+from .maptrafo import Map, MapAll, MapGrouped, MapTuple
+from .sampler import FeistelSampler, IdentitySampler, MultiFeistelSampler, Sampler
 from .writer import iTarDatasetWriter, iTarFoldWriter
 
-__all__ = ["BrowserWrapper", "Feistel", "FeistelSampler", "Identity", "IdentitySampler", "Map",
-           "MapAll", "MapGroup", "MapTuple", "MultiFeistel", "MultiFeistelSampler", "Sampler",
-           "build_dataloader", "decoder_for", "encoder_for", "iTarDataset", "iTarDatasetWriter",
-           "iTarDirectory", "iTarFold", "iTarFoldWriter", "iTarRetriever", "iTarState",
-           "move_to_device", "parse_tar"]
+__all__ = ["Browser", "BrowserWrapper", "EncoderDecoder", "FeistelSampler", "IdentitySampler",
+           "Map", "MapAll", "MapGrouped", "MapTuple", "MultiFeistelSampler", "Sampler",
+           "browse_dataset", "build_dataloader", "decoder_for", "encoder_for", "iTarDataset",
+           "iTarDatasetWriter", "iTarDirectory", "iTarFold", "iTarFoldWriter", "iTarRetriever",
+           "iTarState", "move_to_device", "parse_tar"]

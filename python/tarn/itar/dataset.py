@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import json
 import operator
 import os
@@ -13,19 +14,33 @@ from typing import TYPE_CHECKING, Any
 from .. import _tarn
 from .._reading import DECODERS, Decoder
 from ..errors import shown
-from .encoders import PSEUDO, decoder_for, spelled
-from .entry import PathLike
+from . import encoders
+from .encoders import PIL, PseudoExtension, decoder_for, is_plain, spelled
 from .epoch import checked_epoch, is_spawning, shared_number
-from .fold import check_grouped, iTarDirectory, iTarFold, iTarRetriever, stem_of, stems_of
-from .maptrafo import Map, MapAll, MapGroup, MapTuple
-from .sampler import order_seed
+from .imgbrowser import Browser, BrowserWrapper, browse_dataset
+from .itar.entry import PathLike
+from .itar.fold import (
+    PSEUDO,
+    check_grouped,
+    iTarDirectory,
+    iTarFold,
+    iTarRetriever,
+    stems_of,
+)
+from .itar.utils import StemHelper, stripext
+from .maptrafo import Map, MapAll, MapGrouped, MapTuple
+from .sampler import IdentitySampler, MultiFeistelSampler, order_seed
+from .torchkind import TorchKind
 
 if TYPE_CHECKING:
     from typing import Self
 
-    from .browser import BrowserWrapper
+    DEFAULT_DECODERS: dict[str, Callable[[Any], Any]]
+    USE_TV_TENSOR: bool
 
-__all__ = ["iTarDataset"]
+__all__ = ["DEFAULT_DECODERS", "IdentitySampler", "Map", "MapAll", "MapGrouped", "MapTuple",
+           "MultiFeistelSampler", "PIL", "PseudoExtension", "StemHelper", "USE_TV_TENSOR",
+           "browse_dataset", "iTarDataset", "iTarFold", "iTarRetriever", "stripext"]
 
 _GROUPING_SEED = 0x0BAD5EED
 _WORD = 2**64
@@ -55,17 +70,43 @@ def _stems_in(path: PathLike) -> list[str]:
         names = json.load(file)
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise ValueError(f"{shown(path)}: not a JSON list of strings")
-    return [stem_of(name) for name in names]
+    return [StemHelper(name).stem for name in names]
 
 
-class iTarDataset:
+def __getattr__(name: str) -> Any:
+    if name == "DEFAULT_DECODERS":
+        return encoders.DEFAULT_DECODERS
+    if name == "USE_TV_TENSOR":
+        return iTarDataset.supports_tv_tensor()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+class _Decoders(dict[int, Decoder]):
+    """The decoders of a dataset by the number of their extension. A change applies to the
+    dataset."""
+
+    def __init__(self, dataset: iTarDataset) -> None:
+        names = dataset._names_by_id
+        super().__init__((number, dataset._decoder(name)) for number, name in names.items()
+                         if name in dataset._real)
+        self._dataset = dataset
+
+    def __setitem__(self, extid: int, decoder: Decoder) -> None:
+        self._dataset._set_decoders({extid: decoder})
+        super().__setitem__(extid, decoder)
+
+    def update(self, *args: Any, **kwargs: Any) -> None:
+        for extid, decoder in dict(*args, **kwargs).items():
+            self[extid] = decoder
+
+
+class iTarDataset(TorchKind):
     """The samples of one fold of the folder loc/dataset, as tuples of decoded fields.
 
     >>> ds = iTarDataset("birds", os.path.dirname(birds), "train", ["txt", "cls", "_stem"])
     >>> len(ds), ds[0], ds[-1]
     (4, ('An auk.', 0, 'auk'), ('An owl.', 3, 'owl'))
-    >>> ds.set_shuffle(rounds=4).set_epoch(1)
-    >>> [stem for _, _, stem in ds]
+    >>> [stem for _, _, stem in ds.set_shuffle(rounds=4).set_epoch(1)]
     ['auk', 'owl', 'jay', 'kiwi']
     >>> ds.map(lambda txt, cls, stem: {"text": txt, "label": cls})[0]
     {'text': 'An auk.', 'label': 0}
@@ -81,10 +122,14 @@ class iTarDataset:
         ValueError.
     decoders: functions of bytes by extension, or names of decoders: {"pkl": "pickle"}. No code in
         a file is run unless it is named here.
-    delimiter, extension, verbose, bufsize: as in `iTarFold`.
+    delimiter, extension, verbose, bufsize: as in `iTarFold`, also for unknown options.
 
-    A dataset can be passed to torch's DataLoader. Copies in its workers follow `set_epoch` of this
-    object.
+    loc, dataset, root: the folder. extensions: the fields of a sample before any transform or
+    grouping.
+
+    A dataset can be passed to torch's DataLoader; once torch is imported, it is an instance of
+    torch.utils.data.Dataset. Copies in its workers follow `set_epoch` of this object. A subclass
+    may override `__getitem__`: iteration and DataLoader then call it for each sample.
     """
 
     def __init__(self, dataset: str, loc: PathLike, fold: str,
@@ -93,9 +138,11 @@ class iTarDataset:
                  internal_seed: int = 0, buckets_per_shard: int = 2,
                  enforce_contiguous: bool = False, *,
                  decoders: Mapping[str, Decoder | str] | None = None, delimiter: str = "_",
-                 extension: str = "tar", verbose: bool = True,
-                 bufsize: int | None = None) -> None:
-        self.root = pathlib.Path(os.path.abspath(pathlib.Path(loc) / dataset))
+                 extension: str = "tar", verbose: bool = True, bufsize: int = 8 << 20,
+                 **kwargs: Any) -> None:
+        self.loc = pathlib.Path(loc)
+        self.root = self.loc / dataset
+        self._folder = pathlib.Path(os.path.abspath(self.root))  # the program may leave its folder
         if not self.root.exists():
             raise FileExistsError(f"{shown(self.root)}: no such folder")
         self.dataset, self.fold_name, self.idxext = dataset, fold, idxext
@@ -114,8 +161,8 @@ class iTarDataset:
         self._had: list[str] = []  # extensions that samples must also have
         self._epoch = 0
         self._shared = shared_number(0)
-        folder = iTarDirectory(self.root, delimiter, extension)
-        self._scan = folder._prepare(fold, idxext, parse_if_missing, serialize, verbose)
+        folder = iTarDirectory(self._folder, delimiter, extension)
+        self._scan = folder._prepare(fold, idxext, parse_if_missing, serialize, verbose, kwargs)
         self._locate(folder)
         self._known, self._flag = self._look()
         self._extensions = self._check_extensions(self._known if extensions is None
@@ -125,7 +172,7 @@ class iTarDataset:
     # --- Opening ---
 
     def _locate(self, folder: iTarDirectory) -> None:
-        self._shards = folder.get_fold(self.fold_name)
+        self._shards = folder.shards_of(self.fold_name)
         self._index_path = folder.index_path(self.fold_name, self.idxext)
 
     def _look(self) -> tuple[list[str], bool]:
@@ -137,13 +184,13 @@ class iTarDataset:
     def _check_extensions(self, extensions: Iterable[str]) -> list[str]:
         if isinstance(extensions, str):
             raise TypeError("extensions must be a list of strings, not a string")
-        names = [name.removeprefix(".") for name in extensions]
+        names = [stripext(name) for name in extensions]
         unknown = sorted({name for name in names if name not in PSEUDO} - set(self._known))
         if unknown:
             raise ValueError(f"unknown extension {', '.join(map(repr, unknown))}; available: "
                              + ", ".join(self._known))
         if not set(names) - set(PSEUDO):
-            raise ValueError("needs at least one extension that is in the files; found: "
+            raise ValueError("At least one real extension must be provided; found: "
                              + ", ".join(names or ["none"]))
         return names
 
@@ -173,11 +220,14 @@ class iTarDataset:
         self._decode = decoders
 
     def _rows(self) -> Any:
-        fold = iTarFold(self.root, self.fold_name, *self._naming, parse_if_missing=self._scan,
-                        serialize=False, idxext=self.idxext)
+        return self._make_fold(False).state
+
+    def _make_fold(self, enforced: bool) -> iTarFold:
+        fold = iTarFold(self._folder, self.fold_name, *self._naming, parse_if_missing=self._scan,
+                        serialize=False, idxext=self.idxext, enforce_contiguous=enforced)
         for required in (self._had, self._real):
             fold.filter_extensions(required)
-        return fold.state
+        return fold
 
     def _decoder(self, extension: str) -> Decoder:
         last = extension.rpartition(".")[2]
@@ -185,6 +235,35 @@ class iTarDataset:
         if given is None:
             return decoder_for(extension)
         return DECODERS[given] if isinstance(given, str) else given
+
+    @property
+    def _names_by_id(self) -> dict[int, str]:
+        return dict(enumerate(self._known))
+
+    def _set_decoders(self, changes: Mapping[int, Decoder]) -> None:
+        names = self._names_by_id
+        for extid in changes:
+            if extid not in names:
+                raise KeyError(f"no extension has the number {extid}; found: {names}")
+        self._change(_decoders={**self._decoders,
+                                **{names[extid]: made for extid, made in changes.items()}})
+        self._decode = {name: self._decoder(name) for name in self._real}
+
+    @property
+    def decoders(self) -> dict[int, Decoder]:
+        """The functions that decode the extensions, by their numbers in the index
+        (`fold.state.ext2id`). Other functions can be assigned.
+
+        >>> ds = iTarDataset("birds", os.path.dirname(birds), "train", ["txt", "cls"])
+        >>> ds.decoders[ds.fold.state.ext2id["txt"]] = len
+        >>> ds[3]
+        (7, 3)
+        """
+        return _Decoders(self)
+
+    @decoders.setter
+    def decoders(self, decoders: Mapping[int, Decoder]) -> None:
+        self._set_decoders(decoders)
 
     def _with_stems(self, handle: _tarn._Handle, stems: list[str]) -> _tarn._Handle:
         kept = handle.filter("keys", None, stems, 0, 0, True)
@@ -195,6 +274,7 @@ class iTarDataset:
     def _use(self, handle: _tarn._Handle) -> None:
         reader = self._make_reader(handle)
         self._handle, self._reader = handle, reader
+        self._fold: iTarFold | None = None
 
     # --- Order ---
 
@@ -204,9 +284,7 @@ class iTarDataset:
         return self._flag or self._enforced
 
     def _buckets(self, handle: _tarn._Handle, mixing: bool) -> list[int]:
-        counts: list[int] = memoryview(handle.shard_counts()).tolist()
-        while counts and not counts[-1]:
-            counts.pop()
+        counts = _shard_counts(handle)
         if not mixing:
             return [count for count in counts if count]
         if not self.is_contiguous:
@@ -228,21 +306,26 @@ class iTarDataset:
                 rank=self.rank, world_size=self.world_size, uneven=uneven)
         return handle if self.world_size == 1 else handle.split(self.rank, self.world_size, uneven)
 
-    def _make_reader(self, handle: _tarn._Handle, plain: bool = False) -> _tarn.Dataset:
-        """Returns the object that reads samples and makes tuples of them; plain: without
-        transforms and groupings."""
+    def _make_reader(self, handle: _tarn._Handle) -> _tarn.Dataset:
+        """Returns the object that reads samples and makes tuples of them."""
         names, views, maps = handle.fields(), None, tuple(self._maps)
         shown: Sequence[str] = self._extensions
-        if self._grouping and not plain:
+        if self._grouping:
             shown = names = self._grouping[0]
             views = _tarn.views(handle, *self._grouping, self.grouping_seed % _WORD)
         first = _Tuple([_SHOWN.get(name, name) for name in shown])
+        if maps and not isinstance(maps[-1], Map):
+            maps = (*maps, tuple)
         plans = tuple(self._plan(name) for name in names)
         return _tarn.Dataset(self._ordered(handle), names, plans, (None,) * len(names),
-                             (first,) if plain else (first, *maps), None, views, self._epoch)
+                             (first, *maps), None, views, self._epoch)
 
     def _plan(self, name: str) -> Any:
-        return "decode" if name in PSEUDO else self._decoder(name)
+        if name in PSEUDO:
+            return "decode"
+        decoder: Any = self._decoder(name)
+        # Saves one call for each field.
+        return decoder._decode if is_plain(decoder) and decoder._mode == "decode" else decoder
 
     def _follow(self) -> _tarn.Dataset:
         """Returns the reader for the current epoch, which any of the processes may have set."""
@@ -287,10 +370,11 @@ class iTarDataset:
                              f"world_size {world_size})")
         return self._change(rank=rank, world_size=world_size, drop_last=bool(drop_last))
 
-    def set_epoch(self, epoch: int) -> None:
+    def set_epoch(self, epoch: int) -> Self:
         """Sets the epoch, here and in workers that have a copy of this dataset."""
         self._shared.value = checked_epoch(epoch)
         self._follow()
+        return self
 
     @property
     def epoch(self) -> int:
@@ -323,8 +407,7 @@ class iTarDataset:
         """Returns the epoch, seeds and order settings, without rank and world size.
 
         >>> ds = iTarDataset("birds", os.path.dirname(birds), "train", internal_seed=7)
-        >>> ds.set_epoch(3)
-        >>> state = ds.state_dict()
+        >>> state = ds.set_epoch(3).state_dict()
         >>> state["epoch"], state["seed"]
         (3, 7)
         """
@@ -334,7 +417,7 @@ class iTarDataset:
                 "shuffle_rounds": self.shuffle_rounds,
                 "buckets_per_shard": self.buckets_per_shard}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> Self:
         """Restores the settings found in a state; other keys are ignored."""
         epoch = checked_epoch(state.get("epoch", self.epoch))
         _check_rounds(state.get("shuffle_rounds", self.shuffle_rounds))
@@ -345,7 +428,7 @@ class iTarDataset:
         settings["buckets_per_shard"] = max(1, state.get("buckets_per_shard",
                                                          self.buckets_per_shard))
         self._change(**settings)
-        self.set_epoch(epoch)
+        return self.set_epoch(epoch)
 
     # --- Reading ---
 
@@ -357,56 +440,93 @@ class iTarDataset:
     def __len__(self) -> int:
         return len(self._follow())
 
-    def __getitem__(self, index: int) -> Any:
-        return self._follow()[operator.index(index)]
+    def __getitem__(self, idx: int) -> Any:
+        return self._follow()[operator.index(idx)]
 
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:
+        if self._overrides_getitem():
+            return [self[index] for index in indices]
         return self._follow().__getitems__(indices)
 
     def __iter__(self) -> Iterator[Any]:
+        if self._overrides_getitem():
+            return map(self.__getitem__, range(len(self)))
         return iter(self._follow())
 
+    def _overrides_getitem(self) -> bool:
+        return type(self).__getitem__ is not iTarDataset.__getitem__
+
     # --- Transforms ---
+
+    @property
+    def transforms(self) -> list[Callable[[Any], Any]]:
+        """The transforms, in the order in which they are applied."""
+        return list(self._maps)
 
     def _count(self) -> int:
         return len(self._grouping[0] if self._grouping else self._extensions)
 
-    def _add(self, make: Callable[[], Callable[[Any], Any]]) -> Self:
-        if self._maps and isinstance(self._maps[-1], Map):
-            raise RuntimeError("map must be the last transform; add other transforms before it")
-        return self._change(_maps=[*self._maps, make()])
+    def _add(self, transform: Callable[[Any], Any]) -> Self:
+        return self._change(_maps=[*self._maps, transform])
 
-    def map(self, function: Callable[..., Any]) -> Self:
+    def _check_mapping(self, caller: str, *functions: Any) -> None:
+        for function in functions:
+            if not callable(function):
+                raise TypeError(f"{caller}: the mapping is not callable "
+                                f"(found {type(function).__name__})")
+        if self._maps and isinstance(self._maps[-1], Map):
+            raise RuntimeError(f"{caller} cannot be attached after map(), whose result is the "
+                               "sample; add other transforms before it")
+
+    def map(self, mapping: Callable[..., Any]) -> Self:
         """Applies a function to all fields; its result is the sample. This must be the last
         transform."""
-        return self._add(lambda: Map(function, self._count()))
+        self._check_mapping("map()", mapping)
+        taken, count = _positional(mapping), self._count()
+        if taken not in (None, count):
+            raise TypeError(f"Mapping function for map() must accept {count} positional "
+                            f"arguments, but got {taken}: samples have {count} fields")
+        return self._add(Map(mapping))
 
-    def map_all(self, function: Callable[[Any], Any]) -> Self:
+    def map_all(self, mapping: Callable[[Any], Any]) -> Self:
         """Applies one function to each field.
 
         >>> ds = iTarDataset("birds", os.path.dirname(birds), "train", ["txt", "cls"])
         >>> ds.map_all(str)[3]
         ('An owl.', '3')
         """
-        return self._add(lambda: MapAll(function))
+        self._check_mapping("map_all()", mapping)
+        return self._add(MapAll(mapping))
 
-    def map_tuple(self, *functions: Callable[[Any], Any]) -> Self:
+    def map_tuple(self, *maps: Callable[[Any], Any]) -> Self:
         """Applies a different function to each field.
 
         >>> ds = iTarDataset("birds", os.path.dirname(birds), "train", ["txt", "cls"])
         >>> ds.map_tuple(len, float)[3]
         (7, 3.0)
         """
-        return self._add(lambda: MapTuple(functions, self._count()))
+        self._check_mapping("map_tuple()", *maps)
+        if len(maps) != self._count():
+            raise ValueError("Incorrect number of transforms provided. Expected "
+                             f"{self._count()}, got {len(maps)}.")
+        return self._add(MapTuple(maps))
 
-    def map_group(self, function: Callable[..., Any], indices: Sequence[int]) -> Self:
+    def map_group(self, mapping: Callable[..., Any], indices: Sequence[int]) -> Self:
         """Applies a function to the fields at some positions; it must return as many values.
 
         >>> ds = iTarDataset("birds", os.path.dirname(birds), "train", ["txt", "cls", "_stem"])
         >>> ds.map_group(lambda txt, stem: (stem, len(txt)), [0, 2])[3]
         ('owl', 3, 7)
         """
-        return self._add(lambda: MapGroup(function, indices, self._count()))
+        self._check_mapping("map_group()", mapping)
+        chosen, count = tuple(indices), self._count()
+        if not chosen:
+            raise ValueError("map_group() requires at least one index")
+        for index in chosen:
+            if not 0 <= index < count:
+                raise IndexError(f"map_group() index {index} is out of range for samples of "
+                                 f"{count} fields")
+        return self._add(MapGrouped(mapping, chosen))
 
     # --- Filters ---
 
@@ -425,7 +545,7 @@ class iTarDataset:
             self._extensions, self._had, self._stem_filters = before
             raise
 
-    def filter_extensions(self, required: Iterable[str] | None) -> Self:
+    def filter_extensions(self, extensions: Sequence[str]) -> Self:
         """Changes the extensions to these, which must exist. Not allowed after a transform or
         grouping.
 
@@ -435,10 +555,7 @@ class iTarDataset:
         """
         if self._maps or self._grouping:
             raise RuntimeError("filter_extensions must come before transforms and groupings")
-        names = list(required or ())
-        if not names:
-            return self
-        names = self._check_extensions(names)
+        names = self._check_extensions(extensions)
         gone = sorted(set(names) - set(PSEUDO) - set(self._real))
         if gone:
             raise RuntimeError(f"no sample has {', '.join(gone)}, which is not among the "
@@ -446,10 +563,9 @@ class iTarDataset:
         self._set_extensions(names)
         return self
 
-    def filter_stems(self, stems: Sequence[str], verify: bool = True,
-                     strict: bool = False) -> Self:
+    def filter_stems(self, stems: Sequence[str]) -> Self:
         """Keeps the samples with these stems. An empty list keeps all samples. Raises RuntimeError
-        if none of the stems exists. verify and strict have no effect.
+        if none of the stems exists.
 
         >>> ds = iTarDataset("birds", os.path.dirname(birds), "train", ["cls"])
         >>> [cls for cls, in ds.filter_stems(["owl", "jay", "emu"])]
@@ -482,7 +598,7 @@ class iTarDataset:
         if isinstance(stems, (str, os.PathLike)):
             wanted = _stems_in(stems)
         elif isinstance(stems, Sequence):
-            wanted = [stem_of(name) for name in stems_of(stems)]
+            wanted = [StemHelper(name).stem for name in stems_of(stems)]
         else:
             raise TypeError(f"stems must be a list of stems or a path, not {type(stems).__name__}")
         wanted = list(dict.fromkeys(wanted))
@@ -504,7 +620,7 @@ class iTarDataset:
             return self._real
         if isinstance(extensions, str):
             raise TypeError("extensions must be a list of strings, not a string")
-        asked = [name.removeprefix(".").lower() for name in extensions]
+        asked = [stripext(name).lower() for name in extensions]
         unknown = sorted(set(asked) - set(self._known))
         if unknown:
             raise ValueError(f"unknown extension {', '.join(map(repr, unknown))}; available: "
@@ -513,7 +629,7 @@ class iTarDataset:
 
     # --- Grouping ---
 
-    def add_grouping(self, specs: Sequence[str], grouping_replace: bool = False,
+    def add_grouping(self, grouping: Sequence[str], grouping_replace: bool = False,
                      grouping_seed: int | None = None) -> Self:
         """Chooses one of several views of each sample, a different one each epoch. For samples
         with f0.jpg, f0.cls, f1.jpg, f1.cls, `["{0}.jpg", "{0}.cls"]` takes f0 or f1, and
@@ -521,46 +637,77 @@ class iTarDataset:
         from internal_seed."""
         if self._maps:
             raise RuntimeError("add_grouping must come before transforms")
-        if isinstance(specs, str):
-            raise TypeError("specs must be a list of strings, not a string")
+        if isinstance(grouping, str):
+            raise TypeError("grouping must be a list of strings, not a string")
         if set(self._extensions) & set(PSEUDO):
             raise ValueError("groups cannot be combined with pseudo extensions")
         seed = self.grouping_seed if grouping_seed is None else operator.index(grouping_seed)
-        return self._change(_grouping=(tuple(specs), bool(grouping_replace)), grouping_seed=seed)
+        return self._change(_grouping=(tuple(grouping), bool(grouping_replace)), grouping_seed=seed)
+
+    @property
+    def grouping(self) -> tuple[str, ...] | None:
+        """The templates of `add_grouping`; None without it."""
+        return self._grouping[0] if self._grouping else None
+
+    @property
+    def grouping_replace(self) -> bool:
+        """Whether a sample may take the same view twice."""
+        return self._grouping[1] if self._grouping else False
 
     # --- Fold and shards ---
 
     @property
     def fold(self) -> iTarFold:
-        """The rows of this dataset's samples; each access returns a new object."""
-        fold = iTarFold(self.root, self.fold_name, *self._naming, parse_if_missing=self._scan,
-                        serialize=False, idxext=self.idxext,
-                        enforce_contiguous=self._enforced)
-        for required in (self._had, self._real):
-            fold.filter_extensions(required)
-        for stems in self._stem_filters:
-            fold.filter_stems(stems)
-        return fold
+        """The rows of this dataset's samples; a filter makes a new object."""
+        if self._fold is None:
+            fold = self._make_fold(self._enforced)
+            for stems in self._stem_filters:
+                fold.filter_stems(stems)
+            self._fold = fold
+        return self._fold
+
+    @property
+    def shard_bincount(self) -> Any:
+        """The number of samples in each shard, up to the last shard that has any, as an array."""
+        import numpy
+
+        return numpy.array(_shard_counts(self._handle), dtype=numpy.intp)
 
     @property
     def retriever(self) -> iTarRetriever:
         """The bytes of the dataset's shards."""
         return iTarRetriever(self._shards, self._prefer_mmap)
 
+    @staticmethod
+    def supports_tv_tensor() -> bool:
+        """Whether there is a torchvision with tv_tensors, which came with version 0.16."""
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            found = version("torchvision").split(".")[:2]
+        except PackageNotFoundError:
+            return False
+        return tuple(map(int, found)) >= (0, 16)
+
     def browse(self, img_ext: str = "jpg", lab_ext: str = "cls",
                labeldict: Mapping[Any, Any] | None = None, page_size: int = 24, cols: int = 6,
-               width: int = 128) -> BrowserWrapper:
-        """Returns the dataset's images with their labels, in pages; see `BrowserWrapper`."""
-        from .browser import BrowserWrapper
-
-        return BrowserWrapper(self, img_ext, lab_ext, labeldict, page_size, cols, width)
+               width: int = 128) -> Browser:
+        """Returns the dataset's images with their labels, in pages; see `browse_dataset`. A
+        notebook shows the first page."""
+        return browse_dataset(BrowserWrapper(self, img_ext, lab_ext, labeldict),
+                              page_size=page_size, cols=cols, width=width)
 
     # --- Object protocol ---
 
     def __getstate__(self) -> dict[str, Any]:
         self._follow()
         state = {name: value for name, value in vars(self).items()
-                 if name not in ("_handle", "_reader", "_decode", "_shards")}
+                 if name not in ("_handle", "_reader", "_shards", "_fold")}
+        # The decoders too, because the program may have changed the tables. Those of this module
+        # are found again.
+        own = {name: decoder for name, decoder in state.pop("_decode").items()
+               if not is_plain(decoder) and name not in self._decoders}
+        state["_decoders"] = {**own, **self._decoders}
         if not is_spawning():
             del state["_shared"]
         return state
@@ -569,7 +716,7 @@ class iTarDataset:
         vars(self).update(state)
         if "_shared" not in state:
             self._shared = shared_number(self._epoch)
-        self._locate(iTarDirectory(self.root, *self._naming))
+        self._locate(iTarDirectory(self._folder, *self._naming))
         self._open()
 
     def __repr__(self) -> str:
@@ -584,3 +731,21 @@ class iTarDataset:
 def _check_rounds(rounds: int) -> None:
     if operator.index(rounds) < 1:
         raise ValueError(f"rounds must be at least 1 (found {rounds})")
+
+
+def _shard_counts(handle: _tarn._Handle) -> list[int]:
+    """Returns the number of samples in each shard, up to the last one that has any."""
+    counts: list[int] = memoryview(handle.shard_counts()).tolist()
+    while counts and not counts[-1]:
+        counts.pop()
+    return counts
+
+
+def _positional(function: Callable[..., Any]) -> int | None:
+    """Returns how many positional arguments a function takes; None for any number."""
+    kinds = inspect.Parameter
+    parameters = inspect.signature(function).parameters.values()
+    if any(each.kind is kinds.VAR_POSITIONAL for each in parameters):
+        return None
+    return sum(each.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)
+               for each in parameters)

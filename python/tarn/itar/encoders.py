@@ -1,29 +1,49 @@
 """Encoding and decoding of iTar fields, by extension.
 
->>> encoder_for("json")([1, None]), decoder_for("cls")(b" 7")
+>>> JSON.encoder()([1, None]), CLS.decoder()(b" 7")
 (b'[1, null]', 7)
+
+`DEFAULT_ENCODERS` and `DEFAULT_DECODERS` hold an object for each extension. A program can add its
+own formats to them; writers and datasets that are created later use them:
+
+>>> class Upper(EncoderDecoder):
+...     def _encode(self, obj):
+...         return obj.upper().encode()
+...     def _decode(self, data):
+...         return data.decode().lower()
+>>> DEFAULT_ENCODERS["up"], DEFAULT_DECODERS["up"] = Upper.encoder(), Upper.decoder()
+>>> decoder_for("caption.up")(encoder_for("up")("kea"))
+'kea'
 
 The library encodes and decodes arrays, run lengths and label images. As in glzn, encoders are
 chosen by the whole extension, and decoders by its last part. Pickles can be written, but they are
-read only with `PickleCodec(trusted=True)`.
+read only if the program allows it: decoders={"pkl": "pickle"}, or TARN_ALLOW_PICKLE=1 in the
+environment.
 """
 
 from __future__ import annotations
 
 import io
 import json
+import os
 import pickle
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Any
 
 from .. import _tarn
 from ..errors import FormatError
+from .itar.fold import PSEUDO, iTarFold
+from .itar.utils import stripext
 
-__all__ = ["ClassCodec", "Codec", "ImageCodec", "JsonCodec", "LabelCodec", "MatlabCodec",
-           "NumpyCodec", "PickleCodec", "PseudoCodec", "RunLengthCodec", "TextCodec", "decoder_for",
-           "encoder_for"]
+if TYPE_CHECKING:
+    from typing import Self
 
-PSEUDO = ("_idx", "_name", "_stem", "_fid")
+    DEFAULT_DECODERS: dict[str, Callable[[Any], Any]]
+    DEFAULT_ENCODERS: dict[str, Callable[[Any], Any]]
+
+__all__ = ["CLS", "DEFAULT_DECODERS", "DEFAULT_ENCODERS", "JSON", "MAT", "NPY", "PIL", "PKL", "RLE",
+           "SEG16", "SEG24", "SEG32", "SEG8", "TXT", "EncoderDecoder", "PseudoExtension",
+           "decoder_for", "encoder_for", "iTarFold", "stripext"]
 
 
 def spelled(extension: str) -> str:
@@ -31,67 +51,140 @@ def spelled(extension: str) -> str:
     return "." + extension if extension.startswith(".") else extension
 
 
-class Codec:
-    """Encoder and decoder of one kind of field."""
+class EncoderDecoder:
+    """Base class of the formats: a function that encodes objects or decodes bytes, by its mode.
 
-    def encode(self, obj: Any) -> bytes:
-        raise NotImplementedError
+    Subclasses define `_encode`, `_decode` and, for `supports`, `supported_extensions`, a
+    collection of extensions with their dots.
 
-    def decode(self, data: bytes) -> Any:
-        raise NotImplementedError
+    mode: "encode" or "decode"; the methods `encoder` and `decoder` create such an object.
+    """
+
+    def __init__(self, mode: str, default_to_identity: bool = False) -> None:
+        if mode not in ("encode", "decode"):
+            raise AssertionError(f"mode must be 'encode' or 'decode' (found {mode!r})")
+        self.supported_extensions: Collection[str] | None = None
+        self._mode = mode
+        self._bit8, self._bit16, self._bit24 = 2**8, 2**16, 2**24
+        self._default_tv: str | None = None
+        self._default_to_identity = default_to_identity
+
+    def supports(self, filepath: str) -> bool:
+        """Whether the extension of a path is one of supported_extensions; there need not be a
+        file.
+
+        >>> NPY.decoder().supports("birds/auk.npy"), NPY.decoder().supports("auk.txt")
+        (True, False)
+        """
+        if self.supported_extensions is None:
+            raise AssertionError(f"{type(self).__name__} has no supported_extensions")
+        return os.path.splitext(filepath)[1] in self.supported_extensions
+
+    def _encode(self, obj: Any) -> bytes:
+        raise NotImplementedError(f"{type(self).__name__} does not define _encode")
+
+    def _decode(self, data: bytes) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} does not define _decode")
+
+    def __call__(self, x: Any) -> Any:
+        return self._encode(x) if self._mode == "encode" else self._decode(x)
+
+    @classmethod
+    def encoder(cls) -> Self:
+        """Returns an object that encodes."""
+        return cls("encode")
+
+    @classmethod
+    def decoder(cls) -> Self:
+        """Returns an object that decodes."""
+        return cls("decode")
 
 
-class ImageCodec(Codec):
-    """Pillow images, saved in their own format; decoding returns RGB."""
+class _Format(EncoderDecoder):
+    """A format with fixed extensions."""
 
-    def encode(self, obj: Any) -> bytes:
-        assert getattr(obj, "format", None), "needs an image whose format is set"
+    _extensions: dict[str, str] = {}
+    _kind = "other"
+    _identity = False
+
+    def __init__(self, mode: str) -> None:
+        super().__init__(mode, self._identity)
+        self.supported_extensions = dict(self._extensions)
+        self._default_tv = self._kind
+
+
+class PIL(EncoderDecoder):
+    """Pillow images, saved in their own format. Decoding returns the mode convert_to, RGB if it is
+    not given, and with None the mode of the file."""
+
+    def __init__(self, mode: str, convert_to: str | None = "RGB") -> None:
+        import PIL.Image
+
+        super().__init__(mode)
+        self.supported_extensions = PIL.Image.registered_extensions()
+        self.convert_to = convert_to
+        self._default_tv = "image"
+
+    def _encode(self, obj: Any) -> bytes:
+        if getattr(obj, "format", None) is None:
+            raise AssertionError("PIL: needs an image whose format is set")
         with io.BytesIO() as out:
             obj.save(out, format=obj.format)
             return out.getvalue()
 
-    def decode(self, data: bytes) -> Any:
+    def _decode(self, data: bytes) -> Any:
         import PIL.Image
 
-        with PIL.Image.open(io.BytesIO(data)) as image:
-            return image.convert("RGB")
+        image = PIL.Image.open(io.BytesIO(data))
+        return image if self.convert_to is None else image.convert(self.convert_to)
 
 
-class ClassCodec(Codec):
+class CLS(_Format):
     """A number as text."""
 
-    def encode(self, obj: Any) -> bytes:
+    _extensions = {".cls": "number of a class"}
+    _identity = True
+
+    def _encode(self, obj: Any) -> bytes:
         return str(obj).encode("utf-8")
 
-    def decode(self, data: bytes) -> int:
-        return int(bytes(data).decode("utf-8"))
+    def _decode(self, data: bytes) -> int:
+        return int(data)
 
 
-class TextCodec(Codec):
+class TXT(_Format):
     """Text as UTF-8."""
 
-    def encode(self, obj: Any) -> bytes:
-        assert isinstance(obj, str), f"needs a str, not {type(obj).__name__}"
+    _extensions = {".txt": "text in UTF-8"}
+    _identity = True
+
+    def _encode(self, obj: Any) -> bytes:
+        if not isinstance(obj, str):
+            raise AssertionError(f"TXT: needs a str, not {type(obj).__name__}")
         return obj.encode("utf-8")
 
-    def decode(self, data: bytes) -> str:
-        return bytes(data).decode("utf-8")
+    def _decode(self, data: bytes) -> str:
+        return data.decode("utf-8")
 
 
-class JsonCodec(Codec):
+class JSON(_Format):
     """Values that JSON can represent."""
 
-    def encode(self, obj: Any) -> bytes:
+    _extensions = {".json": "JSON"}
+
+    def _encode(self, obj: Any) -> bytes:
         return json.dumps(obj).encode("utf-8")
 
-    def decode(self, data: bytes) -> Any:
-        return json.loads(bytes(data))
+    def _decode(self, data: bytes) -> Any:
+        return json.loads(data)
 
 
-class NumpyCodec(Codec):
+class NPY(_Format):
     """Arrays as .npy files. Arrays of objects can be written, but not read."""
 
-    def encode(self, obj: Any) -> bytes:
+    _extensions = {".npy": "NumPy array"}
+
+    def _encode(self, obj: Any) -> bytes:
         import numpy
 
         array = numpy.asanyarray(obj)
@@ -101,7 +194,7 @@ class NumpyCodec(Codec):
             numpy.save(out, array)
             return out.getvalue()
 
-    def decode(self, data: bytes) -> Any:
+    def _decode(self, data: bytes) -> Any:
         import numpy
 
         return numpy.load(io.BytesIO(data), allow_pickle=False)
@@ -114,33 +207,69 @@ def _encode_array(name: str, obj: Any) -> bytes:
     return _tarn.encode(name, obj)
 
 
-class RunLengthCodec(Codec):
+class RLE(_Format):
     """Integer arrays of any shape as run lengths."""
 
-    def encode(self, obj: Any) -> bytes:
+    _extensions = {".rle": "run lengths"}
+    _kind = "mask"
+
+    def _encode(self, obj: Any) -> bytes:
         return _encode_array("rle", obj)
 
-    def decode(self, data: bytes) -> Any:
-        return _tarn.decode("rle", bytes(data))
+    def _decode(self, data: bytes) -> Any:
+        return _tarn.decode("rle", data)
 
 
-class LabelCodec(Codec):
-    """Labels [height, width] in a PNG with 8, 16, 24 or 32 bits. With 8 bits any image can be
-    read; Pillow converts it to grey if necessary."""
+class _Labels(_Format):
+    """Labels [height, width] in a PNG."""
 
-    def __init__(self, bits: int) -> None:
-        self.name = f"seg{bits}"
+    _name = ""
+    _dtype = "uint32"
+    _kind = "mask"
 
-    def encode(self, obj: Any) -> bytes:
-        return _encode_array(self.name, obj)
+    def __init__(self, mode: str) -> None:
+        super().__init__(mode)
+        self.supported_extensions = {f".{self._name}": f"labels of {self._name[3:]} bits in a PNG"}
 
-    def decode(self, data: bytes) -> Any:
+    def _encode(self, obj: Any) -> bytes:
+        dtype = getattr(obj, "dtype", None)
+        if dtype is not None and dtype != self._dtype:
+            raise AssertionError(f"{type(self).__name__}: needs an array of {self._dtype}, not "
+                                 f"{dtype}")
+        return _encode_array(self._name, obj)
+
+    def _decode(self, data: bytes) -> Any:
+        return _tarn.decode(self._name, data)
+
+
+class SEG8(_Labels):
+    """Labels of 8 bits. Any image can be read; Pillow converts it to grey if necessary."""
+
+    _name, _dtype = "seg8", "uint8"
+
+    def _decode(self, data: bytes) -> Any:
         try:
-            return _tarn.decode(self.name, bytes(data))
+            return super()._decode(data)
         except FormatError as error:
-            if self.name != "seg8":
-                raise
             return _grey(data, error)
+
+
+class SEG16(_Labels):
+    """Labels of 16 bits."""
+
+    _name, _dtype = "seg16", "uint16"
+
+
+class SEG24(_Labels):
+    """Labels of 24 bits, as uint32."""
+
+    _name = "seg24"
+
+
+class SEG32(_Labels):
+    """Labels of 32 bits."""
+
+    _name = "seg32"
 
 
 def _grey(data: bytes, error: FormatError) -> Any:
@@ -155,78 +284,110 @@ def _grey(data: bytes, error: FormatError) -> Any:
         raise error from None
 
 
-class MatlabCodec(Codec):
+class MAT(_Format):
     """Dicts as MATLAB files, with SciPy."""
 
-    def encode(self, obj: Any) -> bytes:
+    _extensions = {".mat": "MATLAB file"}
+
+    def _encode(self, obj: Any) -> bytes:
         from scipy.io import savemat  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
         with io.BytesIO() as out:
             savemat(out, obj)
             return out.getvalue()
 
-    def decode(self, data: bytes) -> Any:
+    def _decode(self, data: bytes) -> Any:
         from scipy.io import loadmat  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
         return loadmat(io.BytesIO(data))
 
 
-class PickleCodec(Codec):
-    """Any object. Reading a pickle can run code, so it must be marked as trusted."""
+def _pickles_allowed() -> bool:
+    return os.environ.get("TARN_ALLOW_PICKLE") == "1"
 
-    def __init__(self, trusted: bool = False) -> None:
-        self.trusted = trusted
 
-    def encode(self, obj: Any) -> bytes:
+class PKL(_Format):
+    """Any object. Reading a pickle can run code, so the program must allow it."""
+
+    _extensions = {".pkl": "pickled object"}
+
+    def _encode(self, obj: Any) -> bytes:
         return pickle.dumps(obj)
 
-    def decode(self, data: bytes) -> Any:
-        if not self.trusted:
+    def _decode(self, data: bytes) -> Any:
+        if not _pickles_allowed():
             raise ValueError("reading a pickle can run code; if you trust the data, pass "
-                             "decoders={'pkl': 'pickle'}, or use PickleCodec(trusted=True)")
+                             "decoders={'pkl': 'pickle'} to the dataset, or set "
+                             "TARN_ALLOW_PICKLE=1 for the whole program")
         return pickle.loads(data)
 
 
-class PseudoCodec(Codec):
+class PseudoExtension(_Format):
     """Pseudo extensions `_idx`, `_name`, `_stem` and `_fid`, which have no bytes in the files."""
 
-    def encode(self, obj: Any) -> bytes:
-        raise TypeError("pseudo extensions are not stored in the files")
+    _valid_pseudo_extensions = PSEUDO
+    _extensions = {"_idx": "number of the sample", "_name": "stem of the sample",
+                   "_stem": "stem of the sample", "_fid": "number of the shard"}
+    _identity = True
 
-    def decode(self, data: bytes) -> Any:
-        raise TypeError("pseudo extensions are not stored in the files")
-
-
-CODECS: dict[str, Codec] = {
-    "cls": ClassCodec(), "txt": TextCodec(), "json": JsonCodec(), "npy": NumpyCodec(),
-    "rle": RunLengthCodec(), "mat": MatlabCodec(), "pkl": PickleCodec(),
-    **{f"seg{bits}": LabelCodec(bits) for bits in (8, 16, 24, 32)},
-    **dict.fromkeys(PSEUDO, PseudoCodec()),
-}
+    def __init__(self, mode: str) -> None:
+        super().__init__(mode)
+        if mode == "encode":
+            raise ValueError("PseudoExtension: pseudo extensions are not stored in the files")
 
 
-def is_image(extension: str) -> bool:
+# --- Tables -------------------------------------------------------------------------------------
+
+_FORMATS: tuple[type[_Format], ...] = (CLS, PseudoExtension, RLE, SEG8, SEG16, SEG24, SEG32, JSON,
+                                       NPY, MAT, PKL, TXT)
+_MODES = {"DEFAULT_DECODERS": "decode", "DEFAULT_ENCODERS": "encode"}
+
+
+def _formats(mode: str) -> dict[str, EncoderDecoder]:
+    made = [each(mode) for each in _FORMATS if mode == "decode" or each is not PseudoExtension]
+    return {stripext(name): each for each in made for name in each.supported_extensions or ()}
+
+
+_PLAIN = {mode: _formats(mode) for mode in _MODES.values()}
+
+
+def __getattr__(name: str) -> Any:
+    """Makes the tables when they are first used, because they need Pillow's formats."""
+    if name not in _MODES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    mode = _MODES[name]
+    table: dict[str, EncoderDecoder] = {}
     try:
-        import PIL.Image
-    except ImportError:
-        return False
-    return "." + extension in PIL.Image.registered_extensions()
+        images = PIL(mode)
+    except ImportError:  # there is no Pillow, and so there are no images
+        pass
+    else:
+        table.update(dict.fromkeys(map(stripext, images.supported_extensions or ()), images))
+    table.update(_PLAIN[mode])
+    globals()[name] = table
+    return table
 
 
-def _codec(extension: str) -> Codec:
-    codec = CODECS.get(extension)
-    if codec is None and is_image(extension):
-        codec = CODECS.setdefault(extension, ImageCodec())
-    if codec is None:
-        raise KeyError(extension)
-    return codec
+def _found(name: str, extension: str) -> Callable[[Any], Any]:
+    table = globals().get(name)
+    if table is None:
+        plain = _PLAIN[_MODES[name]].get(extension)
+        table = {extension: plain} if plain else __getattr__(name)
+    if extension not in table:
+        verb = _MODES[name].removesuffix("e") + "er"
+        raise KeyError(f"there is no {verb} for the extension {extension!r}; add one to {name}")
+    coder: Callable[[Any], Any] = table[extension]
+    return coder
+
+
+def is_plain(coder: Callable[[Any], Any]) -> bool:
+    """Whether an encoder is one of this module."""
+    return type(coder) is PIL or type(coder) in _FORMATS
 
 
 def encoder_for(extension: str) -> Callable[[Any], bytes]:
     """Returns the encoder of a whole extension; raises KeyError if there is none."""
-    if extension in PSEUDO:
-        raise KeyError(extension)
-    return _codec(extension).encode
+    return _found("DEFAULT_ENCODERS", extension)
 
 
 def decoder_for(extension: str) -> Callable[[bytes], Any]:
@@ -236,4 +397,4 @@ def decoder_for(extension: str) -> Callable[[bytes], Any]:
     >>> decoder_for("caption.txt")(b"a bird")
     'a bird'
     """
-    return _codec(extension.rpartition(".")[2]).decode
+    return _found("DEFAULT_DECODERS", extension.rpartition(".")[2])

@@ -1,108 +1,105 @@
 """Sample transforms as objects, created by `iTarDataset.map` and related methods.
 
->>> MapGroup(lambda a, b: (b, a), [0, 2], 3)(("x", 1, "y"))
+>>> MapGrouped(lambda a, b: (b, a), [0, 2])(("x", 1, "y"))
 ('y', 1, 'x')
 """
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-__all__ = ["Map", "MapAll", "MapGroup", "MapTuple"]
+__all__ = ["DefaultIdentity", "Map", "MapAll", "MapGrouped", "MapTuple"]
 
-Fields = tuple[Any, ...]
-
-
-def _callable(function: Any, what: str) -> None:
-    if not callable(function):
-        raise TypeError(f"{what}: needs a function, not {type(function).__name__}")
+Fields = Sequence[Any]
 
 
-def _check_arity(function: Callable[..., Any], count: int) -> None:
-    kinds = inspect.Parameter
-    parameters = inspect.signature(function).parameters.values()
-    if any(each.kind is kinds.VAR_POSITIONAL for each in parameters):
-        return
-    taken = sum(each.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)
-                for each in parameters)
-    if taken != count:
-        raise ValueError(f"map: the function takes {taken} arguments, but samples have {count} "
-                         "fields")
+def _callable(name: str, *functions: Any) -> None:
+    for function in functions:
+        if not callable(function):
+            raise AssertionError(f"{name}: needs a function, not {type(function).__name__}")
 
 
 class Map:
     """A function of all fields; its result is the sample.
 
-    >>> Map(lambda a, b: {"sum": a + b}, 2)((1, 2))
+    >>> Map(lambda a, b: {"sum": a + b})((1, 2))
     {'sum': 3}
     """
 
-    def __init__(self, function: Callable[..., Any], count: int) -> None:
-        _callable(function, "map")
-        _check_arity(function, count)
-        self.function = function
+    def __init__(self, mapping: Callable[..., Any]) -> None:
+        _callable("Map", mapping)
+        self.mapping = mapping
 
-    def __call__(self, fields: Fields) -> Any:
-        return self.function(*fields)
+    def __call__(self, y: Fields) -> Any:
+        return self.mapping(*y)
+
+
+class MapTuple:
+    """One function for each field.
+
+    >>> MapTuple([len, abs])(("four", -1))
+    [4, 1]
+    """
+
+    def __init__(self, maps: Sequence[Callable[[Any], Any]]) -> None:
+        _callable("MapTuple", *maps)
+        self.maps = maps
+
+    def fnapply(self, fn: Callable[[Any], Any], x: Any) -> Any:
+        """Applies a function to a field; a subclass may do something else."""
+        return fn(x)
+
+    def __call__(self, y: Fields) -> list[Any]:
+        apply = self.fnapply
+        return [apply(function, field) for function, field in zip(self.maps, y)]
 
 
 class MapAll:
     """One function that is applied to each field.
 
     >>> MapAll(str)((1, None))
-    ('1', 'None')
+    ['1', 'None']
     """
 
-    def __init__(self, function: Callable[[Any], Any]) -> None:
-        _callable(function, "map_all")
-        self.function = function
+    def __init__(self, mapping: Callable[[Any], Any]) -> None:
+        _callable("MapAll", mapping)
+        self.mapping = mapping
 
-    def __call__(self, fields: Fields) -> Fields:
-        return tuple(map(self.function, fields))
-
-
-class MapTuple:
-    """One function for each field.
-
-    >>> MapTuple([len, abs], 2)(("four", -1))
-    (4, 1)
-    """
-
-    def __init__(self, functions: Sequence[Callable[[Any], Any]], count: int) -> None:
-        for function in functions:
-            _callable(function, "map_tuple")
-        if len(functions) != count:
-            raise ValueError(f"map_tuple: {len(functions)} functions for {count} fields")
-        self.functions = tuple(functions)
-
-    def __call__(self, fields: Fields) -> Fields:
-        return tuple(function(field) for function, field in zip(self.functions, fields))
+    def __call__(self, y: Fields) -> list[Any]:
+        return [self.mapping(field) for field in y]
 
 
-class MapGroup:
+class MapGrouped:
     """A function of some fields, which returns as many values; a result that is not a tuple counts
     as one value."""
 
-    def __init__(self, function: Callable[..., Any], indices: Sequence[int], count: int) -> None:
-        _callable(function, "map_group")
-        self.function = function
+    def __init__(self, mapping: Callable[..., Any], indices: Sequence[int]) -> None:
+        _callable("MapGrouped", mapping)
+        if not all(isinstance(index, int) for index in indices):
+            raise AssertionError(f"MapGrouped: indices must be integers (found {indices!r})")
+        self.mapping = mapping
         self.indices = tuple(indices)
-        if not self.indices:
-            raise ValueError("map_group: no fields")
-        for index in self.indices:
-            if not 0 <= index < count:
-                raise ValueError(f"map_group: no field {index}; samples have {count}")
 
-    def __call__(self, fields: Fields) -> Fields:
-        values = self.function(*(fields[index] for index in self.indices))
+    def __call__(self, y: Fields) -> tuple[Any, ...]:
+        values = self.mapping(*(y[index] for index in self.indices))
         if not isinstance(values, tuple):
             values = (values,)
         if len(values) != len(self.indices):
-            raise ValueError(f"map_group: the function returned {len(values)} values for "
-                             f"{len(self.indices)} fields; return as many values as fields")
-        out = list(fields)
+            raise ValueError(f"map_group expected {len(self.indices)} outputs for the fields "
+                             f"{self.indices}, got {len(values)}; return as many as fields")
+        out = list(y)
         for index, value in zip(self.indices, values):
             out[index] = value
         return tuple(out)
+
+
+class DefaultIdentity:
+    """Returns its argument, or a tuple if it has several.
+
+    >>> DefaultIdentity()(1), DefaultIdentity()(1, 2)
+    (1, (1, 2))
+    """
+
+    def __call__(self, *args: Any) -> Any:
+        return args[0] if len(args) == 1 else args

@@ -17,19 +17,31 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import _tarn
 from .._published import Published
 from .._write import _BYTES, _FOLD
 from ..errors import shown
-from .encoders import encoder_for
+from . import encoders
+from .encoders import encoder_for, is_plain
+from .itar.entry import iTarState
+from .itar.utils import stripext
 
-__all__ = ["iTarDatasetWriter", "iTarFoldWriter"]
+if TYPE_CHECKING:
+    DEFAULT_ENCODERS: dict[str, Callable[[Any], Any]]
+
+__all__ = ["DEFAULT_ENCODERS", "iTarDatasetWriter", "iTarFoldWriter", "iTarState", "stripext"]
 
 Encoder = Callable[[Any], bytes]
 
 _NO_LIMIT = 2**62
+
+
+def __getattr__(name: str) -> Any:
+    if name != "DEFAULT_ENCODERS":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return encoders.DEFAULT_ENCODERS
 
 
 def _login_name() -> str:
@@ -56,6 +68,13 @@ def _limit(number: float) -> int:
     """Returns the limit of samples or bytes in a shard, at least 1: glzn checks the limit before
     it writes, so that each shard gets a sample."""
     return max(1, math.ceil(min(number, _NO_LIMIT)))
+
+
+def _normalized(ext: str) -> str:
+    name = stripext(ext).lower()
+    if not name:
+        raise ValueError("Extension cannot be empty.")
+    return name
 
 
 class iTarFoldWriter(Published):
@@ -87,8 +106,16 @@ class iTarFoldWriter(Published):
         self.shard_pattern, self.delimiter, self.start = shard_pattern, delimiter, start
         self._folder.mkdir(parents=True, exist_ok=True)
         self._check_shards()
-        self._encoders: dict[str, Encoder] = {
-            ext.removeprefix(".").lower(): encoder for ext, encoder in override_encoders or ()}
+        self.shard_maxfiles, self.shard_maxsize = shard_maxfiles, shard_maxsize
+        self.username = _login_name() if username is None else username
+        self.groupname, self.mode, self.enforce_contiguous = groupname, mode, enforce_contiguous
+        self.total_count = 0
+        self._overrides: dict[str, Encoder] = {}
+        self._encoders: dict[str, Encoder] | None = None  # once a program has looked at them
+        for ext, encoder in override_encoders or ():
+            if not callable(encoder):
+                raise TypeError(f"Encoder for {ext!r} is not callable.")
+            self._overrides[_normalized(ext)] = encoder
         # The library's own fold names must not contain these characters, and its shard numbers are
         # never negative.
         named = (delimiter == "_" and start >= 0
@@ -102,7 +129,7 @@ class iTarFoldWriter(Published):
                 _FOLD, self._scratch or self._folder, fold if plain else "fold", overwrite=True,
                 start=start if plain else 0, digits=int(plain[1]) if plain else 5, roll=2,
                 max_count=_limit(shard_maxfiles), max_size=_limit(shard_maxsize),
-                user=_login_name() if username is None else username, group=groupname, mode=mode,
+                user=self.username, group=groupname, mode=mode,
                 mtime=int(time.time()), keep_order=True, flavour=_BYTES,
                 repeat_keys=not enforce_contiguous, exact_fields=True)
         except BaseException:
@@ -120,33 +147,67 @@ class iTarFoldWriter(Published):
         vars(self).pop("_writer", None)  # which warns and discards its files
         self._drop()
 
+    @property
+    def encoders(self) -> dict[str, Encoder]:
+        """The functions from objects to bytes by extension; others can be added."""
+        if self._encoders is None:
+            self._encoders = {**encoders.DEFAULT_ENCODERS, **self._overrides}
+        return self._encoders
+
+    @property
+    def taridx_path(self) -> pathlib.Path:
+        """The path of the index, which is there after `close`."""
+        return self.root / f"{self.fold}.taridx"
+
+    def _encoder(self, extension: str) -> Encoder:
+        if self._encoders is None:
+            return self._overrides.get(extension) or encoder_for(extension)
+        return self._encoders[extension]
+
     def _encode(self, extension: str, obj: Any) -> bytes:
-        if isinstance(obj, bytes) and extension not in self._encoders:
+        try:
+            encoder = self._encoder(extension)
+        except KeyError:
+            if isinstance(obj, bytes):
+                return obj
+            raise KeyError(f"No encoder registered for extension '.{extension}'; use "
+                           "override_encoders, or pass bytes") from None
+        if isinstance(obj, bytes) and is_plain(encoder):
             return obj
-        data = (self._encoders.get(extension) or encoder_for(extension))(obj)
+        data = encoder(obj)
         if not isinstance(data, (bytes, bytearray, memoryview)):
             raise TypeError(f"the encoder of {extension} returned {type(data).__name__}, "
                             "not bytes")
         return bytes(data)
 
-    def write(self, key: str | Mapping[str, Any], payload: Mapping[str, Any] | None = None) -> None:
+    def write(self, key: str | Mapping[str, Any], sample: Mapping[str, Any] | None = None) -> None:
         """Writes a sample: `write(key, {ext: obj})`, or a dict with the key as "__key__"."""
         if self._writer.closed:
-            raise RuntimeError("the writer is closed")
-        if payload is None:
-            if not isinstance(key, Mapping) or "__key__" not in key:
-                raise ValueError("a sample must be a key and a dict, or a dict with __key__")
-            payload = {ext: obj for ext, obj in key.items() if ext != "__key__"}
-            key = key["__key__"]
-        if not isinstance(key, str) or not key or any(c in key for c in "/\\."):
+            raise RuntimeError("iTarFoldWriter is already closed.")
+        if isinstance(key, Mapping):
+            if sample is not None:
+                raise ValueError("write() needs a key and a sample, or one dict with __key__; "
+                                 "found two dicts")
+            if "__key__" not in key:
+                raise ValueError("Sample dict must include '__key__'.")
+            stem, payload = str(key["__key__"]), {ext: key[ext] for ext in key if ext != "__key__"}
+        elif sample is None:
+            raise ValueError("Sample payload dict is required.")
+        elif not isinstance(key, str):
+            raise TypeError(f"a key must be a string (found {type(key).__name__})")
+        else:
+            stem, payload = key, dict(sample)
+        self._write(stem, payload)
+        self.total_count += 1
+
+    def _write(self, key: str, payload: dict[str, Any]) -> None:
+        if not key or any(c in key for c in "/\\."):
             raise ValueError(f"a key must be a string without '/', '\\' and '.', not {key!r}")
         if not payload:
             raise ValueError(f"sample {key!r} has no fields")
         sample: dict[str, Any] = {"__key__": key}
         for ext, obj in payload.items():
-            extension = ext.removeprefix(".").lower()
-            if not extension:
-                raise ValueError(f"sample {key!r} has a field with an empty name")
+            extension = _normalized(ext)
             data = self._encode(extension, obj)
             if extension.startswith("_"):
                 raise ValueError(f"sample {key!r}: field names that begin with _ are reserved "
@@ -154,7 +215,11 @@ class iTarFoldWriter(Published):
             if extension in sample:
                 raise ValueError(f"sample {key!r} has field {extension!r} twice")
             sample[extension] = data
-        self._writer.write(sample)
+        try:
+            self._writer.write(sample)
+        except FileExistsError as error:
+            raise RuntimeError(f"{error}; enforce_contiguous=False accepts fields of a sample in "
+                               "several parts") from error
 
     def _names(self, count: int) -> list[str]:
         """Returns the names of `count` shards."""
@@ -227,35 +292,55 @@ class iTarFoldWriter(Published):
 
 
 class iTarDatasetWriter(Published):
-    """Writes the folds of a dataset into the folder loc/name; `fold` returns the writer of one
-    fold.
+    """Writes the folds of a dataset into the folder loc/dataset_name; `fold` returns the writer of
+    one fold.
 
-    The other arguments are those of `iTarFoldWriter`. If `folds` is given, only these can be
-    written.
+    folds: the folds to begin with; `fold` begins others. The other arguments are those of
+    `iTarFoldWriter`. A fold without samples leaves no files.
     """
 
-    def __init__(self, name: str, loc: str | os.PathLike[str],
-                 folds: Iterable[str] | None = None, **options: Any) -> None:
-        if not os.path.isdir(loc):
-            raise FileExistsError(f"{shown(loc)}: no such folder")
-        self.root = pathlib.Path(loc) / name
+    def __init__(self, dataset_name: str, loc: str | os.PathLike[str], *, folds: Iterable[str],
+                 shard_pattern: str = "%04d", delimiter: str = "_", shard_maxfiles: int = 100_000,
+                 shard_maxsize: float = 3e9, start: int = 0, username: str | None = None,
+                 groupname: str = "defaultgroup", mode: int = 0o444,
+                 override_encoders: Iterable[tuple[str, Encoder]] | None = None,
+                 enforce_contiguous: bool = True) -> None:
+        self.dataset_name, self.loc = dataset_name, pathlib.Path(loc)
+        if not self.loc.is_dir():
+            raise FileExistsError(f"Location does not exist: {shown(self.loc)}.")
+        self.root = self.loc / dataset_name
         self._folder = pathlib.Path(os.getcwd(), self.root)  # the program may change its directory
-        self.folds = None if folds is None else list(folds)
-        overrides = options.pop("override_encoders", None)
-        self._options = {**options, "override_encoders": None if overrides is None
-                         else list(overrides)}
+        self.shard_pattern, self.delimiter, self.start = shard_pattern, delimiter, start
+        self.shard_maxfiles, self.shard_maxsize = shard_maxfiles, shard_maxsize
+        self.username, self.groupname, self.mode = username, groupname, mode
+        self.override_encoders = None if override_encoders is None else list(override_encoders)
+        self.enforce_contiguous = enforce_contiguous
         self._writers: dict[str, iTarFoldWriter] = {}
         self._closed = False
+        try:
+            for name in folds:
+                self.fold(name)
+        except BaseException:
+            self.abandon()
+            raise
 
     def fold(self, name: str) -> iTarFoldWriter:
         """Returns the writer of a fold; the first call creates it."""
         if self._closed:
-            raise RuntimeError("the writer is closed")
+            raise RuntimeError("iTarDatasetWriter is already closed.")
         if name not in self._writers:
-            if self.folds is not None and name not in self.folds:
-                raise ValueError(f"no fold {name!r}; available: {', '.join(self.folds)}")
-            self._writers[name] = iTarFoldWriter(self._folder, name, **self._options)
+            self._writers[name] = iTarFoldWriter(
+                self._folder, name, shard_pattern=self.shard_pattern, delimiter=self.delimiter,
+                shard_maxfiles=self.shard_maxfiles, shard_maxsize=self.shard_maxsize,
+                start=self.start, username=self.username, groupname=self.groupname,
+                mode=self.mode, override_encoders=self.override_encoders,
+                enforce_contiguous=self.enforce_contiguous)
         return self._writers[name]
+
+    @property
+    def folds(self) -> tuple[str, ...]:
+        """The folds, in the order in which they were created."""
+        return tuple(self._writers)
 
     def close(self) -> None:
         """Publishes all folds. If one fails, those not yet published are discarded."""

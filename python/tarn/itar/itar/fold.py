@@ -16,16 +16,22 @@ import mmap
 import os
 import pathlib
 import time
+import warnings
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from .. import _tarn
-from ..errors import TruncatedError, shown
-from .encoders import PSEUDO
-from .entry import BLOCK, PathLike, iTarState
+from ... import _tarn
+from ...errors import TruncatedError, shown
+from .entry import BLOCK, PathLike, iTarState, parse_tar
+from .utils import StemHelper
 
-__all__ = ["iTarDirectory", "iTarFold", "iTarRetriever"]
+if TYPE_CHECKING:
+    from typing import Self
+
+__all__ = ["StemHelper", "iTarDirectory", "iTarFold", "iTarRetriever", "iTarState", "parse_tar"]
+
+PSEUDO = ("_idx", "_name", "_stem", "_fid")
 
 _MAPS = 128  # files that a retriever keeps open
 
@@ -37,10 +43,10 @@ class iTarDirectory:
     name that does not have two parts raises ValueError. Names that begin with a dot are skipped.
 
     >>> folder = iTarDirectory(birds)
-    >>> folder.folds, [os.path.basename(path) for path in folder.get_fold("train")]
-    (['train'], ['train_0.tar'])
-    >>> folder.has_taridx(), folder.get_fold("val")
-    (True, [])
+    >>> folder.folds, folder.get_fold("train"), folder.get_fold("val")
+    (['train'], ['train_0'], [])
+    >>> folder.has_taridx("taridx")
+    True
     """
 
     def __init__(self, root: PathLike, delimiter: str = "_", extension: str = "tar") -> None:
@@ -68,8 +74,8 @@ class iTarDirectory:
 
     @property
     def nfolds(self) -> int:
-        """Number of folds."""
-        return len(self._suffixes)
+        """Number of shards in all folds; the name is glzn's."""
+        return self.nshards
 
     @property
     def nshards(self) -> int:
@@ -77,23 +83,27 @@ class iTarDirectory:
         return sum(map(len, self._suffixes.values()))
 
     def get_fold(self, fold: str) -> list[str]:
-        """Returns the paths of a fold's shards in the order of their fids; empty for an unknown
-        fold."""
-        return [os.fspath(self.root / f"{fold}{self.delimiter}{suffix}.{self.extension}")
+        """Returns the names of a fold's shards, without folder and extension, in the order of their
+        fids; empty for an unknown fold."""
+        return [f"{fold}{self.delimiter}{suffix}"
                 for suffix in sorted(self._suffixes.get(fold, ()))]
+
+    def shards_of(self, fold: str) -> list[str]:
+        """Returns the paths of a fold's shards in the order of their fids."""
+        return [os.fspath(self.root / f"{name}.{self.extension}") for name in self.get_fold(fold)]
 
     def index_path(self, fold: str, idxext: str = "taridx") -> str:
         """Returns the path of a fold's index, which may not exist."""
         return os.fspath(self.root / f"{fold}.{idxext.removeprefix('.')}")
 
-    def has_taridx(self, idxext: str = "taridx") -> bool:
+    def has_taridx(self, idxext: str) -> bool:
         """Whether every fold has an index."""
         return all(os.path.exists(self.index_path(fold, idxext)) for fold in self._suffixes)
 
     def parse_fold(self, fold: str, verbose: bool = False, serialize: bool = False,
                    idxext: str = "taridx") -> iTarState:
         """Indexes one fold, and writes the index if serialize."""
-        shards = self.get_fold(fold)
+        shards = self.shards_of(fold)
         begun = time.perf_counter()
         index = _tarn.build_index(shards, self.index_path(fold, idxext) if serialize else None)
         if verbose:
@@ -102,7 +112,7 @@ class iTarDirectory:
                   f"samples in {time.perf_counter() - begun:.2f} s", flush=True)
         return iTarState._of(index)
 
-    def parse_folder(self, bufsize: int | None = None, verbose: bool = False,
+    def parse_folder(self, bufsize: int = 8 << 20, verbose: bool = False,
                      serialize: bool = False, idxext: str = "taridx") -> dict[str, iTarState]:
         """Indexes every fold. Returns the states by fold or, with serialize, writes the files and
         returns {}.
@@ -119,12 +129,17 @@ class iTarDirectory:
                              + (", ".join(self._suffixes) or "none"))
 
     def _prepare(self, fold: str, idxext: str, parse_if_missing: bool, serialize: bool,
-                 verbose: bool) -> bool:
+                 verbose: bool, unknown: Mapping[str, Any]) -> bool:
         """Makes sure that a fold has an index. Returns whether it must be built in memory."""
         self._check_fold(fold)
         path = self.index_path(fold, idxext)
+        options = ", ".join(unknown)
         if os.path.exists(path):
+            if unknown:
+                warnings.warn(f"unknown options have no effect: {options}", stacklevel=3)
             return False
+        if unknown:
+            raise TypeError(f"unknown options: {options}")
         if not parse_if_missing:
             raise ValueError(f"{shown(path)}: no such index; parse_if_missing=True builds it")
         if serialize:
@@ -135,7 +150,7 @@ class iTarDirectory:
         return f"<iTarDirectory {shown(self.root)!r}: {', '.join(self._suffixes) or 'empty'}>"
 
 
-def groups_of(arr: Any, contiguous: bool) -> Any:
+def groups_of(arr: Any, contiguous: bool | None) -> Any:
     """Returns the sample number of each row."""
     import numpy
 
@@ -175,27 +190,45 @@ class iTarFold:
 
     A missing index is an error unless parse_if_missing is set; serialize then writes it.
     filter_extensions and enforce_contiguous do the same as the methods, in this order. bufsize and
-    verbose are passed to `iTarDirectory.parse_folder`.
+    verbose are passed to `iTarDirectory.parse_folder`; other options are a TypeError if an index
+    is built, and a warning otherwise.
 
     state: the `iTarState`. full_paths: the shards in the order of their fids.
     """
 
+    _pseudoextensions = list(PSEUDO)
+
     def __init__(self, root: PathLike, fold: str = "train", delimiter: str = "_",
                  extension: str = "tar", parse_if_missing: bool = False, serialize: bool = True,
-                 idxext: str = "taridx", filter_extensions: Iterable[str] | None = None,
+                 idxext: str = "taridx", filter_extensions: Sequence[str] | None = None,
                  enforce_contiguous: bool = False, *, verbose: bool = False,
-                 bufsize: int | None = None) -> None:
+                 bufsize: int = 8 << 20, **kwargs: Any) -> None:
         self.directory = iTarDirectory(root, delimiter, extension)
-        self.root, self.fold = self.directory.root, fold
-        scan = self.directory._prepare(fold, idxext, parse_if_missing, serialize, verbose)
-        self.full_paths = self.directory.get_fold(fold)
-        self._opened = (self.directory.index_path(fold, idxext), self.full_paths, scan)
+        self.root, self.fold, self.idxext = root, fold, idxext
+        self.delimiter, self.extension = delimiter, extension
+        scan = self.directory._prepare(fold, idxext, parse_if_missing, serialize, verbose, kwargs)
+        self._paths = self.directory.get_fold(fold)
+        self._opened = (self.directory.index_path(fold, idxext), self.directory.shards_of(fold),
+                        scan)
         self._handle = self._open()
         self.state = iTarState._of(self._handle.index())
         self._numbers: Any = None  # of the remaining rows, in the index
         self.filter_extensions(filter_extensions)
         if enforce_contiguous:
             self.enforce_contiguous()
+
+    @property
+    def full_paths(self) -> list[pathlib.Path]:
+        """The paths of the shards in the order of their fids."""
+        return [self.path_from_idx(fid) for fid in range(len(self._paths))]
+
+    def path_from_idx(self, idx: int) -> pathlib.Path:
+        """Returns the path of a shard by its fid.
+
+        >>> iTarFold(birds).path_from_idx(0).name
+        'train_0.tar'
+        """
+        return pathlib.Path(self.root) / f"{self._paths[idx]}.{self.directory.extension}"
 
     def _open(self) -> _tarn._Handle:
         path, shards, scan = self._opened
@@ -219,7 +252,8 @@ class iTarFold:
 
             self._numbers = numpy.arange(len(self.state.arr))
         self._numbers = self._numbers[mask_or_order]
-        self.state.arr = self.state.arr[mask_or_order]
+        arr = self.state.arr[mask_or_order]
+        self.state = self.state._replace(arr=arr, pos=len(arr))
 
     def enforce_contiguous(self) -> None:
         """Sorts the rows by (keyhash, crashid) unless the rows of each sample are contiguous."""
@@ -229,15 +263,13 @@ class iTarFold:
 
         arr = self.state.arr
         self._keep(numpy.lexsort((arr["crashid"], arr["keyhash"])))
-        self.state._contiguous = True
+        self.state = self.state._replace(is_contiguous=True)
 
-    def filter_extensions(self, required: Iterable[str] | None) -> None:
+    def filter_extensions(self, required: Sequence[str] | None) -> Self:
         """Keeps the samples that have all these extensions, and only these fields. Samples that
         have an extension twice are dropped. Raises RuntimeError if none is left.
 
-        >>> fold = iTarFold(birds)
-        >>> fold.filter_extensions(["cls", "txt"])
-        >>> len(fold.state.arr)
+        >>> len(iTarFold(birds).filter_extensions(["cls", "txt"]).state.arr)
         8
         """
         import numpy
@@ -248,28 +280,28 @@ class iTarFold:
             raise ValueError(f"unknown extension {', '.join(map(repr, sorted(unknown)))}; available: "
                              + ", ".join(self.state.ext2id))
         if not wanted:
-            return
+            return self
         arr = self.state.arr
         here = numpy.isin(arr["extid"], [self.state.ext2id[name] for name in wanted])
         groups = groups_of(arr, self.state.is_contiguous)
         counts = numpy.bincount(groups[here], minlength=len(arr) and int(groups.max()) + 1)
         kept = here & (counts == len(wanted))[groups]
         if not kept.any():
-            raise RuntimeError(f"no sample has all of {', '.join(sorted(wanted))}")
+            raise RuntimeError(f"{self.fold}: no stem has all of {', '.join(sorted(wanted))}")
         self._keep(kept)
+        return self
 
-    def filter_stems(self, stems: Sequence[str], verify: bool = True, strict: bool = False) -> None:
+    def filter_stems(self, stems: Sequence[str], verify: bool = True,
+                     strict: bool = False) -> Self:
         """Keeps the samples with these stems, compared by name. An empty list keeps all samples.
         Raises RuntimeError if none of the stems exists. verify and strict have no effect.
 
-        >>> fold = iTarFold(birds)
-        >>> fold.filter_stems(["owl", "emu"])
-        >>> len(fold.state.arr)
+        >>> len(iTarFold(birds).filter_stems(["owl", "emu"]).state.arr)
         3
         """
         wanted = stems_of(stems)
         if not wanted:
-            return
+            return self
         import numpy
 
         rows = numpy.asarray(self._handle.rows(wanted))
@@ -279,6 +311,7 @@ class iTarFold:
         if not kept.any():
             raise RuntimeError(f"none of the {len(wanted)} stems is in fold {self.fold}")
         self._keep(kept)
+        return self
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_handle"}
@@ -288,7 +321,7 @@ class iTarFold:
         self._handle = self._open()
 
     def __repr__(self) -> str:
-        return (f"<iTarFold {self.fold!r} of {shown(self.root)!r}: {len(self.full_paths)} "
+        return (f"<iTarFold {self.fold!r} of {shown(self.root)!r}: {len(self._paths)} "
                 f"shards, {self.state.n_rows} rows>")
 
 
@@ -378,8 +411,7 @@ class iTarRetriever:
 
     def hdrname(self, row: Any) -> str:
         """Returns the stem in the header of a row, which holds at most 100 bytes of a name."""
-        field = bytes(self.get(row["fid"], row["offset"], 100)).partition(b"\0")[0]
-        return stem_of(field.decode("utf-8", "replace"))
+        return StemHelper.from_hdr(self.get(row["fid"], row["offset"], 100)).stem
 
     def __getstate__(self) -> dict[str, Any]:
         return {"paths": self.paths, "prefer_mmap": self.prefer_mmap}
@@ -389,12 +421,3 @@ class iTarRetriever:
 
     def __repr__(self) -> str:
         return f"<iTarRetriever of {len(self.paths)} shards>"
-
-
-def stem_of(name: str) -> str:
-    """Returns the stem of a member's name or path.
-
-    >>> stem_of("a/b/owl.left.jpg")
-    'owl'
-    """
-    return name.rpartition("/")[2].partition(".")[0]
