@@ -178,8 +178,7 @@ static tarn_status encode(tarn__iac_codec codec, int level, int window, const vo
     tarn_status status = codec == IAC_NONE ? tarn__bytes_add(&bytes, data, len, err)
                          : codec == IAC_GZIP
                              ? tarn__gzip_add(data, len, level, &bytes, err)
-                             : encode_bound(codec, level, window, data, len, &bytes,
-                                            err);
+                             : encode_bound(codec, level, window, data, len, &bytes, err);
     return give_out(status, &bytes, out);
 }
 
