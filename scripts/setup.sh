@@ -82,6 +82,25 @@ peer_packages() {
     rm -f .venv-peers/incomplete
 }
 
+# The sources of iatro-base-iac with its tests, which tests/peers/test_iac_suites.py runs. pip would
+# have to build them to download them.
+iac_sources() {
+    folder=$(dirname "$0")/../.venv-peers/iac
+    mkdir -p "$folder"
+    while read -r name sum place; do
+        [ -d "$folder/$name" ] && continue
+        python3 -c 'import sys, urllib.request as u; sys.stdout.buffer.write(u.urlopen(sys.argv[1]).read())' \
+            "https://files.pythonhosted.org/packages/$place/$name.tar.gz" >"$folder/$name.tar.gz" &&
+            echo "$sum  $folder/$name.tar.gz" | sha256sum --quiet -c - &&
+            tar -xzf "$folder/$name.tar.gz" -C "$folder" ||
+            echo "setup: could not be fetched: $name"
+    done <<EOF
+iatro_base_iac-0.0.2 480fe2e537aa24df89b3288ff290e586b17fa3a491dcabd29c8f261cab2b388b f2/a4/7b6983bda0a89123b7127dec22d08dbda913bdfc9f12eb6f17bbc890e617
+iatro_base_iac-0.1.4 c6119d5d828ad48bfa9bcdc01ec96ed8c95cdb949857b4875ec67f246c141bb1 6c/af/5f8b3ed34277e9fabe1400003801cc309b3c74fa81b551552d3a496511b9
+iatro_iac_adapters-0.1.4 df0b03764f087f73a4bab9b2f2b287175b51615f79389e9f56414f12cb97a14b 09/f5/306a3342e51bfd3dcf2f55b7a6ce4455437fc54c8bd009361b829c8ffd1a
+EOF
+}
+
 # Software that is not a Debian package.
 fetch() {
     case " $* " in *" build "*) "$(dirname "$0")/nanoarrow.sh" ;; esac
@@ -96,7 +115,7 @@ fetch() {
     esac
     case " $* " in *" docs "*) python_packages scripts/requirements-docs.txt .venv-docs ;; esac
     case " $* " in *" demo "*) demo_packages ;; esac
-    case " $* " in *" peers "*) peer_packages ;; esac
+    case " $* " in *" peers "*) peer_packages && iac_sources ;; esac
 }
 [ -n "$missing" ] || { fetch "$@"; exit 0; }
 

@@ -47,6 +47,10 @@ extern "C" {
 TARN_API TARN_CHECKED tarn_status tarn_iac_encode(const char *codec, int level,
                                                   const void *data, size_t len,
                                                   tarn_view *out, tarn_error *err);
+/* Encodes with Brotli's quality (0 to 11) and window (10 to 24) as they are given. */
+TARN_API TARN_CHECKED tarn_status tarn_iac_encode_brotli(int quality, int window,
+                                                         const void *data, size_t len,
+                                                         tarn_view *out, tarn_error *err);
 TARN_API TARN_CHECKED tarn_status tarn_iac_decode(const char *codec, const void *data,
                                                   size_t len, uint64_t limit,
                                                   tarn_view *out, tarn_error *err);
@@ -273,7 +277,7 @@ TARN_API TARN_CHECKED tarn_status tarn_iac_rewrite(const char *from, const char 
 typedef struct tarn_iac_rows tarn_iac_rows;
 
 /* Creates a table builder. Each column is a type and a name: "text:name", "int:count",
- * "uint:id", "u8:slide_idx" (and u32), "real:x", "bool:good" (the integers 0 and 1),
+ * "uint:id", "u8:slide_idx" (and u16, u32), "real:x", "bool:good" (the integers 0 and 1),
  * "time:taken" (integers: microseconds since 1970 in UTC), and the lists "texts:",
  * "ints:", "reals:" and "bools:". Free it with tarn_iac_rows_finish or
  * tarn_iac_rows_free. */

@@ -26,6 +26,20 @@ static PyObject *iac_encode(PyObject *module, PyObject *args)
     return taken(module, status, &out, &err);
 }
 
+static PyObject *iac_encode_brotli(PyObject *module, PyObject *args)
+{
+    int quality, window;
+    Py_buffer data;
+    tarn_view out = TARN_VIEW_INIT;
+    tarn_error err;
+    tarn_status status;
+    if (!PyArg_ParseTuple(args, "iiy*", &quality, &window, &data)) return NULL;
+    TARNPY_UNLOCKED(status, tarn_iac_encode_brotli(quality, window, data.buf,
+                                                   (size_t)data.len, &out, &err));
+    PyBuffer_Release(&data);
+    return taken(module, status, &out, &err);
+}
+
 static PyObject *iac_decode(PyObject *module, PyObject *args)
 {
     const char *name;
@@ -43,6 +57,8 @@ static PyObject *iac_decode(PyObject *module, PyObject *args)
 
 static PyMethodDef functions[] = {
     {"iac_encode", iac_encode, METH_VARARGS, "iac_encode(codec, level, data): bytes"},
+    {"iac_encode_brotli", iac_encode_brotli, METH_VARARGS,
+     "iac_encode_brotli(quality, window, data): bytes"},
     {"iac_decode", iac_decode, METH_VARARGS, "iac_decode(codec, data, limit): bytes"},
     {NULL, NULL, 0, NULL}};
 

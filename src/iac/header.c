@@ -126,17 +126,20 @@ tarn_status tarn__iac_header_parse(tarn__iac_header *h, const unsigned char *dat
     tarn__json_doc doc = {0};
     *h = (tarn__iac_header){0};
     if (size < IAC_PREFIX || memcmp(data, magic, sizeof magic) != 0)
-        return tarn__fail_at(err, TARN_ERR_FORMAT, NULL, 0,
-                             "not an IAC file: it does not begin with IATROC");
+        return tarn__fail_at(
+            err, TARN_ERR_FORMAT, NULL, 0,
+            "not an IAC file (bad magic): it does not begin with IATROC");
     if (data[7] != 1 && data[7] != 2)
         return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, NULL, 7,
-                             "IAC version %u is not supported (expected 1 or 2)",
+                             "unsupported IatroCache version: %u (expected 1 or 2)",
                              data[7]);
     h->version = data[7];
     if (tarn__get32(data + 12) != h->version)
-        return tarn__fail_at(err, TARN_ERR_FORMAT, NULL, 12,
-                             "version %u does not match version %u of the magic bytes",
-                             tarn__get32(data + 12), h->version);
+        return tarn__fail_at(
+            err, TARN_ERR_FORMAT, NULL, 12,
+            "unsupported IatroCache version: %u here, but %u in the magic "
+            "bytes",
+            tarn__get32(data + 12), h->version);
     h->text_length = tarn__get32(data + 8);
     if (h->text_length > IAC_MAX_JSON)
         return tarn__fail_at(err, TARN_ERR_FORMAT, NULL, 8,

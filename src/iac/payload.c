@@ -96,13 +96,13 @@ static void brotli_give(void *memory, void *address)
 /* Encodes as a stream of unknown length, as iatro-base-iac does. The function that takes
  * all data in one call would choose other block sizes and so produce other bytes. */
 static size_t run_brotli(BrotliEncoderState *state, const void *data, size_t len,
-                         int level, void *out, size_t capacity)
+                         int level, int window, void *out, size_t capacity)
 {
     const uint8_t *in = data;
     uint8_t *to = out;
     size_t room = capacity;
     BrotliEncoderSetParameter(state, BROTLI_PARAM_QUALITY, (uint32_t)level);
-    BrotliEncoderSetParameter(state, BROTLI_PARAM_LGWIN, BROTLI_WINDOW);
+    BrotliEncoderSetParameter(state, BROTLI_PARAM_LGWIN, (uint32_t)window);
     bool good = BrotliEncoderCompressStream(state, BROTLI_OPERATION_PROCESS, &len, &in,
                                             &room, &to, NULL);
     while (good && !BrotliEncoderIsFinished(state) && room)
@@ -112,8 +112,8 @@ static size_t run_brotli(BrotliEncoderState *state, const void *data, size_t len
     return good ? capacity - room : 0;
 }
 
-static size_t encode_brotli(const void *data, size_t len, int level, void *out,
-                            size_t capacity)
+static size_t encode_brotli(const void *data, size_t len, int level, int window,
+                            void *out, size_t capacity)
 {
     brotli_memory m;
     volatile size_t size = 0;
@@ -121,7 +121,7 @@ static size_t encode_brotli(const void *data, size_t len, int level, void *out,
     if (setjmp(m.way_out) == 0) {
         BrotliEncoderState *state =
             BrotliEncoderCreateInstance(brotli_take, brotli_give, &m);
-        if (state) size = run_brotli(state, data, len, level, out, capacity);
+        if (state) size = run_brotli(state, data, len, level, window, out, capacity);
         if (state) BrotliEncoderDestroyInstance(state);
     }
     while (m.pieces.next != &m.pieces)
@@ -130,15 +130,16 @@ static size_t encode_brotli(const void *data, size_t len, int level, void *out,
 }
 
 /* Codecs whose result has a known largest size. */
-static tarn_status encode_bound(tarn__iac_codec codec, int level, const void *data,
-                                size_t len, tarn_bytes *out, tarn_error *err)
+static tarn_status encode_bound(tarn__iac_codec codec, int level, int window,
+                                const void *data, size_t len, tarn_bytes *out,
+                                tarn_error *err)
 {
     bool brotli = codec == IAC_BROTLI;
     size_t bound = brotli ? BrotliEncoderMaxCompressedSize(len) + len / 16 + 1024
                           : ZSTD_compressBound(len);
     unsigned char *room = tarn__bytes_extend(out, bound, err);
     if (!room) return TARN_ERR_MEMORY;
-    size_t size = brotli ? encode_brotli(data, len, level, room, bound)
+    size_t size = brotli ? encode_brotli(data, len, level, window, room, bound)
                          : ZSTD_compress(room, bound, data, len, level);
     out->size = brotli || !ZSTD_isError(size) ? size : 0;
     if (out->size) return TARN_OK;
@@ -161,15 +162,13 @@ static tarn_status give_out(tarn_status status, tarn_bytes *bytes, tarn_view *ou
     return status;
 }
 
-tarn_status tarn_iac_encode(const char *name, int level, const void *data, size_t len,
-                            tarn_view *out, tarn_error *err)
+static tarn_status encode(tarn__iac_codec codec, int level, int window, const void *data,
+                          size_t len, tarn_view *out, tarn_error *err)
 {
     TARN__NEED(err, "data", data || !len);
     TARN__NEED(err, "out", out);
-    tarn__iac_codec codec = tarn__iac_codec_named(name);
     tarn_bytes bytes = TARN_BYTES_INIT;
     *out = (tarn_view)TARN_VIEW_INIT;
-    level = level_or_default(codec, level);
     if (!level_is_known(codec, level))
         return tarn__fail(err, TARN_ERR_USAGE, "level %d is not valid for the codec",
                           level);
@@ -179,8 +178,25 @@ tarn_status tarn_iac_encode(const char *name, int level, const void *data, size_
     tarn_status status = codec == IAC_NONE ? tarn__bytes_add(&bytes, data, len, err)
                          : codec == IAC_GZIP
                              ? tarn__gzip_add(data, len, level, &bytes, err)
-                             : encode_bound(codec, level, data, len, &bytes, err);
+                             : encode_bound(codec, level, window, data, len, &bytes, err);
     return give_out(status, &bytes, out);
+}
+
+tarn_status tarn_iac_encode(const char *name, int level, const void *data, size_t len,
+                            tarn_view *out, tarn_error *err)
+{
+    tarn__iac_codec codec = tarn__iac_codec_named(name);
+    return encode(codec, level_or_default(codec, level), BROTLI_WINDOW, data, len, out,
+                  err);
+}
+
+tarn_status tarn_iac_encode_brotli(int quality, int window, const void *data, size_t len,
+                                   tarn_view *out, tarn_error *err)
+{
+    if (window < BROTLI_MIN_WINDOW_BITS || window > BROTLI_MAX_WINDOW_BITS)
+        return tarn__fail(err, TARN_ERR_USAGE, "window %d is not from %d to %d", window,
+                          BROTLI_MIN_WINDOW_BITS, BROTLI_MAX_WINDOW_BITS);
+    return encode(IAC_BROTLI, quality, window, data, len, out, err);
 }
 
 /* --- Decoding --------------------------------------------------------------------- */

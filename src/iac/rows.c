@@ -21,12 +21,13 @@ static const struct {
     enum ArrowType type; /* of a column, or of the items of a list */
     bool list;
 } kinds[] = {
-    {"text:", NANOARROW_TYPE_STRING, false}, {"int:", NANOARROW_TYPE_INT64, false},
-    {"uint:", NANOARROW_TYPE_UINT64, false}, {"u8:", NANOARROW_TYPE_UINT8, false},
-    {"u32:", NANOARROW_TYPE_UINT32, false},  {"real:", NANOARROW_TYPE_DOUBLE, false},
-    {"bool:", NANOARROW_TYPE_BOOL, false},   {"time:", NANOARROW_TYPE_TIMESTAMP, false},
-    {"texts:", NANOARROW_TYPE_STRING, true}, {"ints:", NANOARROW_TYPE_INT64, true},
-    {"reals:", NANOARROW_TYPE_DOUBLE, true}, {"bools:", NANOARROW_TYPE_BOOL, true}};
+    {"text:", NANOARROW_TYPE_STRING, false},    {"int:", NANOARROW_TYPE_INT64, false},
+    {"uint:", NANOARROW_TYPE_UINT64, false},    {"u8:", NANOARROW_TYPE_UINT8, false},
+    {"u16:", NANOARROW_TYPE_UINT16, false},     {"u32:", NANOARROW_TYPE_UINT32, false},
+    {"real:", NANOARROW_TYPE_DOUBLE, false},    {"bool:", NANOARROW_TYPE_BOOL, false},
+    {"time:", NANOARROW_TYPE_TIMESTAMP, false}, {"texts:", NANOARROW_TYPE_STRING, true},
+    {"ints:", NANOARROW_TYPE_INT64, true},      {"reals:", NANOARROW_TYPE_DOUBLE, true},
+    {"bools:", NANOARROW_TYPE_BOOL, true}};
 
 static int set_type(struct ArrowSchema *out, enum ArrowType type, bool list)
 {
@@ -49,7 +50,7 @@ static tarn_status set_column(struct ArrowSchema *out, const char *column,
     }
     return tarn__fail(err, TARN_ERR_USAGE,
                       "column %s: the name must begin with text:, int:, uint:, u8:, "
-                      "u32:, real:, bool:, "
+                      "u16:, u32:, real:, bool:, "
                       "time:, texts:, ints:, reals: or bools:",
                       column);
 }

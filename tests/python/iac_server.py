@@ -8,6 +8,11 @@ requests: one JSON object per line in, one out. Tables are sent as Arrow IPC str
   {"do": "read", "path": ...}        header, tables, payloads, tried through every way of reading
   {"do": "pairs", "path": ..., "patients": ..., "quality": ...}
   {"do": "patients", "path": ...}
+  {"do": "texts", "path": ..., "patients": ...}           builds a record pack of single texts
+  {"do": "read_texts", "path": ...}
+  {"do": "grid", "kind": "tiles" or "features", "path": ..., "records": ..., "data": ..., ...}   builds
+  {"do": "tiles", "path": ...}       the records that the adapters find
+  {"do": "names"}                    public names of all modules, with the signatures of functions
   {"do": "variable", "path": ..., "codec": ..., "objects": [...], "index": ...}   builds
   {"do": "records", "path": ...}     the records of a VariableRecordPack, decoded
   {"do": "fixed", "path": ..., "matrix": ..., "dtype": ..., "index": ...}         builds
@@ -16,7 +21,10 @@ An answer is {"ok": ...} or {"error": [names of the exception's classes], "text"
 """
 import ast
 import dataclasses
+import importlib
+import inspect
 import json
+import pathlib
 import sys
 import types
 
@@ -29,7 +37,10 @@ sys.modules["tqdm"].tqdm = iter
 import numpy as np  # noqa: E402
 import pyarrow as pa  # noqa: E402
 from iatro import iac  # noqa: E402
-from iatro.iac.adapters import text_pair  # noqa: E402
+from iatro.iac.adapters import features, text, text_pair, tiles  # noqa: E402
+
+MODULES = ("", "._core", ".codecs", ".packs", ".manifests", ".adapters", ".adapters.text_pair", ".adapters.text",
+           ".adapters.features", ".adapters.tiles", ".adapters.manifests")
 
 
 def table_in(text):
@@ -123,9 +134,73 @@ def patients(path):
             "by_id": [dataclasses.asdict(reader.read_patient(i)) for i in reader.patient_ids]}
 
 
+def texts(path, patients):
+    text.build_clinical_text_pack(path, [
+        text.PatientText(p["patient_id"], p["institution"], [text.ClinicalDoc(**d) for d in p["docs"]])
+        for p in patients])
+
+
+def read_texts(path):
+    reader = text.ClinicalTextReader(path)
+    return [dataclasses.asdict(reader.read_patient(name)) for name in reader.patient_ids]
+
+
+def grid(kind, path, records, data, **more):
+    made = [tiles.TileRecord(**{**r, "tile_path": pathlib.Path(r["tile_path"])}) for r in records]
+    if kind == "tiles":
+        tiles.build_tile_package_from_records(made, [bytes.fromhex(d) for d in data], path, **more)
+    else:
+        features.build_teacher_feature_package(made, [np.array(d) for d in data], path, **more)
+
+
+def read_grid(path):
+    kind = iac.read_header(path)["payload_type"]
+    found = (tiles.read_package_manifest if kind == "image_tiles" else features.read_feature_package_records)(path)
+    rows = []
+    if kind != "image_tiles":
+        reader = features.FeatureCacheReader(path)
+        rows = [reader.read_feature(r.tile_id).tolist() for r in found]
+    return [[{k: str(v) if k == "tile_path" else v for k, v in vars(r).items()} for r in found], rows]
+
+
+def parameters(thing):
+    """[name, kind, default] of each parameter, or None for what has no signature."""
+    try:
+        return [[p.name, p.kind.name, None if p.default is p.empty else repr(p.default)]
+                for p in inspect.signature(thing).parameters.values()]
+    except (TypeError, ValueError):
+        return None
+
+
+def members(thing):
+    if not inspect.isclass(thing):
+        return {}
+    return {name: parameters(value) if callable(value) else None for name, value in vars(thing).items()
+            if not name.startswith("_") and not isinstance(value, staticmethod)}
+
+
+def names():
+    """{module: {name: [parameters, {member: parameters}]}} of what the package itself defines."""
+    out = {}
+    for suffix in MODULES:
+        try:
+            module = importlib.import_module("iatro.iac" + suffix)
+        except ImportError:
+            continue
+        out[suffix] = {
+            name: [parameters(value) if callable(value) else None, members(value)]
+            for name, value in vars(module).items() if not name.startswith("_") and
+            not inspect.ismodule(value) and
+            (suffix in ("", "._core", ".packs") or getattr(value, "__module__", module.__name__) == module.__name__)
+            and name not in ("annotations", "np", "pa", "dataclass") and
+            getattr(value, "__module__", "iatro.").startswith("iatro.") and type(value).__module__ != "__future__"}
+    return out
+
+
 def main():
     doings = {"build": build, "read": read, "pairs": pairs, "patients": patients,
-              "variable": variable, "records": records, "fixed": fixed, "matrix": matrix}
+              "variable": variable, "records": records, "fixed": fixed, "matrix": matrix,
+              "texts": texts, "read_texts": read_texts, "grid": grid, "tiles": read_grid, "names": names}
     for line in sys.stdin:
         asked = json.loads(line)
         try:

@@ -1,5 +1,7 @@
 """tarn.iac next to the real packages: both write, both read, and the bytes are the same."""
 import dataclasses
+import importlib
+import inspect
 import json
 import os
 import pathlib
@@ -15,7 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tarn.iac
-from tarn.iac.adapters import text_pair
+from tarn.iac import TileRecord
+from tarn.iac.adapters import text, text_pair
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -462,3 +465,113 @@ def test_more_fields_of_patients_headers_are_the_same_bytes(real, tmp_path, more
     real("pairs", path=str(theirs), patients=[dataclasses.asdict(p) for p in patients],
          extra_header=more)
     assert mine.read_bytes() == theirs.read_bytes()
+
+
+# --- Adapters --------------------------------------------------------------------------------
+
+
+STYLES = {"0.0.2": "0.0.2", "0.1.4": "0.1"}
+TILES = [TileRecord(f"tile {i}", f"p{i % 2}", f"slide {i % 2}", pathlib.Path(f"a/{i}.png"),
+                    x, y, "train" if i % 3 else "")
+         for i, (x, y) in enumerate([(0, 0), (16, 8), (32, 0), (48, 24), (0, 40)])]
+
+
+def as_json(records):
+    return [{**vars(r), "tile_path": str(r.tile_path)} for r in records]
+
+
+@pytest.mark.parametrize("more", [{}, {"stride_x": 8, "stride_y": 4, "lossless": True, "distance": 0.0},
+                                  {"extra_header": {"created_by": "me", "stain": "H&E"}, "effort": None}])
+def test_tiles_have_the_bytes_of_the_real_package(real, tmp_path, more):
+    payloads = [bytes([i]) * i for i in range(len(TILES))]
+    size = {"tile_width": 16, "tile_height": 8}
+    real("grid", kind="tiles", path=str(tmp_path / "a"), records=as_json(TILES),
+         data=[p.hex() for p in payloads], **size, **more)
+    tarn.iac.build_tile_package_from_records(TILES, payloads, tmp_path / "b", **size, **more,
+                                             style=STYLES[real.version])
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    found = tarn.iac.read_package_manifest(tmp_path / "a")
+    assert [as_json(found), []] == real("tiles", path=str(tmp_path / "b"))
+    assert [r.x for r in found] == [t.x for t in TILES]
+
+
+@pytest.mark.parametrize("more", [{}, {"dtype": "float16", "tile_width": 9, "stride_x": 4, "feature_dim": 3}])
+def test_features_have_the_bytes_of_the_real_package(real, tmp_path, more):
+    rows = np.random.default_rng(0).normal(size=(len(TILES), 3)).tolist()
+    real("grid", kind="features", path=str(tmp_path / "a"), records=as_json(TILES), data=rows,
+         teacher_name="model", **more)
+    tarn.iac.build_teacher_feature_package(TILES, rows, tmp_path / "b", "model", **more,
+                                           style=STYLES[real.version])
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    with tarn.iac.FeatureCacheReader(tmp_path / "a") as reader:
+        ours = [reader.read_feature(tile.tile_id).tolist() for tile in TILES]
+    records = as_json(tarn.iac.read_feature_package_records(tmp_path / "a"))
+    assert [records, ours] == real("tiles", path=str(tmp_path / "b"))
+
+
+def test_single_texts_have_the_bytes_of_the_real_package(real, tmp_path):
+    times = ["20200110", "20200101", "", "20200102120000", "no time", "20200109"]
+    docs = [text.ClinicalDoc(f"d{i}", f"病程 {i} 𝄞 " * i, "type", "", "category", "a\"b", time, i)
+            for i, time in enumerate(times)]
+    patients = [text.PatientText("p1", "inst", docs), text.PatientText("p2"),
+                text.PatientText("p1", docs=docs[:1])]
+    asked = [dataclasses.asdict(patient) for patient in patients]
+    real("texts", path=str(tmp_path / "a"), patients=asked)
+    text.build_clinical_text_pack(tmp_path / "b", patients, style=STYLES[real.version])
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    with text.ClinicalTextReader(tmp_path / "a") as reader:
+        ours = [dataclasses.asdict(reader.read_patient(name)) for name in reader.patient_ids]
+    assert ours == real("read_texts", path=str(tmp_path / "b"))
+
+
+# --- Names -----------------------------------------------------------------------------------
+
+
+# What has other parameters than in the real package, and why.
+OTHER = {
+    "ClinicalTextPairDoc": "0.1 has fewer fields and no default category; ours are those of 0.0.2",
+    "ClinicalDoc": "0.1 has no default category; ours are those of 0.0.2",
+    "Codec": "a Protocol in 0.0.2",
+}
+FIELDS = {"buffer", "offsets_buffer"}  # members of objects, not of their class
+
+
+def iac_parameters(thing):
+    try:
+        return [[p.name, p.kind.name, None if p.default is p.empty else repr(p.default)]
+                for p in inspect.signature(thing).parameters.values()]
+    except (TypeError, ValueError):
+        return None
+
+
+def fits(theirs, ours):
+    """Whether every call that suits the real signature suits ours, with the same defaults."""
+    if theirs is None or ours is None:
+        return True
+    theirs, ours = ([p for p in s if p[0] != "self"] for s in (theirs, ours))
+    named = {p[0]: p for p in ours}
+    places = [[p[0] for p in s if p[1] == "POSITIONAL_OR_KEYWORD"] for s in (theirs, ours)]
+    return (all(p[0] in named and p[2] == named[p[0]][2] for p in theirs) and
+            places[1][:len(places[0])] == places[0] and
+            all(p[2] is not None for p in ours if p[0] not in {t[0] for t in theirs}))
+
+
+def test_every_public_name_is_there_with_a_signature_that_fits(real):
+    wrong = []
+    for suffix, names in real("names").items():
+        module = importlib.import_module("tarn.iac" + suffix)
+        for name, (theirs, members) in names.items():
+            if not hasattr(module, name):
+                wrong.append(f"tarn.iac{suffix} has no {name}")
+                continue
+            ours = getattr(module, name)
+            if name not in OTHER and callable(ours) and not fits(theirs, iac_parameters(ours)):
+                wrong.append(f"tarn.iac{suffix}.{name}: {iac_parameters(ours)}, not {theirs}")
+            for member, one in members.items():
+                if not hasattr(ours, member) and member not in FIELDS:
+                    wrong.append(f"tarn.iac{suffix}.{name} has no {member}")
+                elif one and hasattr(ours, member) and \
+                        not fits(one, iac_parameters(getattr(ours, member))):
+                    wrong.append(f"tarn.iac{suffix}.{name}.{member}: "
+                                 f"{iac_parameters(getattr(ours, member))}, not {one}")
+    assert not wrong, "\n".join(wrong)

@@ -273,6 +273,10 @@ static void codecs_give_back_what_they_got(void **state)
     FAILS(TARN_ERR_UNSUPPORTED, "read the stored bytes",
           tarn_iac_decode("jpeg", "x", 1, 10, &view, &err));
     FAILS(TARN_ERR_USAGE, "level", tarn_iac_encode("gzip", 77, "x", 1, &view, &err));
+    FAILS(TARN_ERR_USAGE, "level 12",
+          tarn_iac_encode_brotli(12, 24, "x", 1, &view, &err));
+    FAILS(TARN_ERR_USAGE, "window 9 is not from 10 to 24",
+          tarn_iac_encode_brotli(5, 9, "x", 1, &view, &err));
 }
 
 static void encoded_packs_are_decoded_by_their_header(void **state)

@@ -199,6 +199,8 @@ static void functions_of_iac_name_the_argument_that_is_null(void **state)
     no_rows.n_rows = 1;
     REFUSES("data", tarn_iac_encode("zstd", 0, NULL, 1, ANY, &err));
     REFUSES("out", tarn_iac_encode("zstd", 0, ANY, 1, NULL, &err));
+    REFUSES("data", tarn_iac_encode_brotli(5, 22, NULL, 1, ANY, &err));
+    REFUSES("out", tarn_iac_encode_brotli(5, 22, ANY, 1, NULL, &err));
     REFUSES("data", tarn_iac_decode("zstd", NULL, 1, 1, ANY, &err));
     REFUSES("out", tarn_iac_decode("zstd", ANY, 1, 1, NULL, &err));
     REFUSES("path", tarn_iac_open(NULL, NULL, ANY, &err));

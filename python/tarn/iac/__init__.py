@@ -31,22 +31,38 @@ from ._read import (Batch, PackReader, RecordBatch, Report, Table, is_pack, iter
 from ._write import (PackWriter, build_pack, build_pack_data_segment,
                      build_pack_data_segment_from_file, build_pack_streaming, create, rewrite,
                      upgrade)
-from .codecs import BrotliCodec, Codec, GzipCodec, RawCodec, ZstdCodec, get_codec
-from .packs import FixedRecordPack, VariableRecordPack
+from ._core import FORMAT_VERSION, HEADER_BYTES, MAGIC, clear_caches, configure_cache
+from .codecs import BrotliCodec, Codec, GzipCodec, JxlCodec, RawCodec, ZstdCodec, get_codec
+from .packs import (ContiguousRecordBatch, FixedRecordPack, VariableRecordPack,
+                    get_parallel_workers, is_parallel_decoding_enabled, set_parallel_decoding)
+from .manifests import TileRecord, read_tile_manifest, write_tile_manifest
+from .adapters.tiles import (TilePackageReader, build_tile_package,
+                             build_tile_package_from_records, decode_jxl, decode_jxl_array,
+                             encode_jxl, encode_jxl_array, iter_package_tiles,
+                             read_package_manifest, read_package_metadata)
+from .adapters.features import (FeatureCacheReader, build_teacher_feature_package,
+                                build_teacher_feature_package_from_feature_map,
+                                build_teacher_feature_package_from_tile_package,
+                                read_feature_package_records)
 from .adapters.text_pair import (ClinicalTextPairDoc, ClinicalTextPairReader, PatientTextPairs,
                                  build_clinical_text_pair_pack)
 
-ContiguousRecordBatch = Batch
-HEADER_BYTES = 65536
-FORMAT_VERSION = 2
-MAGIC = b"IATROC\x00\x02"
+__version__ = "0.1.4"  # of iatro-base-iac, whose interface this is
 
 __all__ = [
     "Batch", "BrotliCodec", "ClinicalTextPairDoc", "ClinicalTextPairReader", "Codec",
-    "ContiguousRecordBatch", "FORMAT_VERSION", "FixedRecordPack", "GzipCodec", "HEADER_BYTES",
-    "MAGIC", "PackReader", "PackWriter", "PatientTextPairs", "RawCodec", "RecordBatch", "Report",
-    "Table", "VariableRecordPack", "ZstdCodec", "build_clinical_text_pair_pack", "build_pack",
-    "build_pack_data_segment", "build_pack_data_segment_from_file", "build_pack_streaming",
-    "create", "get_codec", "is_pack", "iter_payloads", "open", "read_header", "read_payload",
-    "read_tables", "rewrite", "upgrade", "verify",
+    "ContiguousRecordBatch", "FORMAT_VERSION", "FeatureCacheReader", "FixedRecordPack",
+    "GzipCodec", "HEADER_BYTES", "JxlCodec", "MAGIC", "PackReader", "PackWriter",
+    "PatientTextPairs", "RawCodec", "RecordBatch", "Report", "Table", "TilePackageReader",
+    "TileRecord", "VariableRecordPack", "ZstdCodec", "__version__",
+    "build_clinical_text_pair_pack", "build_pack", "build_pack_data_segment",
+    "build_pack_data_segment_from_file", "build_pack_streaming", "build_teacher_feature_package",
+    "build_teacher_feature_package_from_feature_map",
+    "build_teacher_feature_package_from_tile_package", "build_tile_package",
+    "build_tile_package_from_records", "clear_caches", "configure_cache", "create", "decode_jxl",
+    "decode_jxl_array", "encode_jxl", "encode_jxl_array", "get_codec", "get_parallel_workers",
+    "is_pack", "is_parallel_decoding_enabled", "iter_package_tiles", "iter_payloads", "open",
+    "read_feature_package_records", "read_header", "read_package_manifest",
+    "read_package_metadata", "read_payload", "read_tables", "read_tile_manifest", "rewrite",
+    "set_parallel_decoding", "upgrade", "verify", "write_tile_manifest",
 ]

@@ -159,22 +159,29 @@ class Batch(Sequence[memoryview]):
             raise ValueError("final offset must equal the buffer length")
         self.buffer = memoryview(bytes(data))
         self.offsets_buffer = memoryview(places.tobytes()).cast("Q")
+        self._offsets: tuple[int, ...] | None = None
 
     @classmethod
-    def _of(cls, buffer: memoryview, offsets: memoryview) -> Batch:
-        """Wraps the result of the extension, which needs no second check."""
+    def _from_offsets_buffer(cls, data: bytes | memoryview,
+                             offsets_buffer: bytes | memoryview) -> Batch:
+        """Wraps the result of the extension, whose offsets need no second check."""
+        if memoryview(offsets_buffer).nbytes % 8:
+            raise ValueError("offsets buffer length must be divisible by 8")
         batch = cls.__new__(cls)
-        batch.buffer = buffer
-        batch.offsets_buffer = offsets.cast("Q")
+        batch.buffer = memoryview(data)
+        batch.offsets_buffer = memoryview(offsets_buffer).cast("Q")
+        batch._offsets = None
         return batch
 
     @property
     def offsets(self) -> tuple[int, ...]:
-        return tuple(self.offsets_buffer)
+        if self._offsets is None:
+            self._offsets = tuple(self.offsets_buffer)
+        return self._offsets
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        at = self.offsets
+        at = self.offsets_buffer
         return tuple(end - begin for begin, end in zip(at, at[1:]))
 
     @property
@@ -184,7 +191,7 @@ class Batch(Sequence[memoryview]):
     def view(self, row: int) -> memoryview:
         """Returns one record without a copy; negative rows count from the end."""
         if isinstance(row, bool):
-            raise TypeError("a row must be a number, not a bool")
+            raise TypeError("a row must be an integer, not a bool")
         row = operator.index(row)
         if row < 0:
             row += self.record_count
@@ -228,6 +235,7 @@ class PackReader(_tarn.Pack):
     """
 
     package_path: pathlib.Path
+    _mmap = None  # programs ask iatro-base-iac for its `mmap` object; here the library maps
 
     def __init__(self, package_path: Path, *, check: bool = False, mapped: bool = True) -> None:
         super().__init__(package_path, check=check, mapped=mapped)
@@ -306,7 +314,7 @@ class PackReader(_tarn.Pack):
     def batch(self, rows: Iterable[int]) -> Batch:
         """Reads several records in one C call, without the GIL. They are returned in the requested
         order in one new buffer, but read in file order."""
-        return Batch._of(*self._batch(rows))
+        return Batch._from_offsets_buffer(*self._batch(rows))
 
     def find(self, column: str, value: str | int, start: int = 0) -> int:
         """Returns the first row, starting at `start`, whose column has the value; raises KeyError

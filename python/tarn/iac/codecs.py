@@ -3,6 +3,7 @@ header names."""
 
 from __future__ import annotations
 
+import operator
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
@@ -14,13 +15,41 @@ _EXPANSION = 10_000
 _FREE_BYTES = 16 << 20
 
 
-def _is_codec(thing: Any) -> bool:
-    return (isinstance(getattr(thing, "name", None), str) and
-            callable(getattr(thing, "encode", None)) and callable(getattr(thing, "decode", None)))
+def positive(workers: int | None) -> int | None:
+    """Returns a number of threads after checking it; None stands for the default."""
+    if workers is None:
+        return None
+    if isinstance(workers, bool) or not hasattr(workers, "__index__"):
+        raise TypeError("workers must be a positive integer or None")
+    if operator.index(workers) <= 0:
+        raise ValueError("workers must be a positive integer or None")
+    return operator.index(workers)
 
 
-class Codec:
-    """Base class and registry of codecs.
+def in_threads(work: Callable[[Any], Any], things: Iterable[Any], workers: int) -> list[Any]:
+    """Returns the results in order; with more than one worker, threads do the work."""
+    if workers == 1:
+        return [work(thing) for thing in things]
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(max_workers=workers) as pool:
+        return list(pool.map(work, things))
+
+
+class _Kind(type):
+    """Makes every object with a name, `encode` and `decode` an instance of `Codec`."""
+
+    def __instancecheck__(cls, thing: Any) -> bool:
+        if cls is not Codec:
+            return super().__instancecheck__(thing)
+        return (isinstance(getattr(thing, "name", None), str) and
+                callable(getattr(thing, "encode", None)) and
+                callable(getattr(thing, "decode", None)))
+
+
+class Codec(metaclass=_Kind):
+    """Base class and registry of codecs. Objects with a `name`, `encode` and `decode` are
+    instances, too.
 
     A custom codec has a `name`, `encode` and `decode`, and `parameters` if the header must store
     some. `Codec.register(name, factory)` makes it available to record packs.
@@ -35,6 +64,10 @@ class Codec:
     BROTLI = "brotli"
     ZSTD = "zstd"
     GZIP = "gzip"
+    JXL = "jxl"
+    JPEG = "jpeg"
+    JPEG2000 = "jpeg2000"
+    JPEGLS = "jpegls"
     name: str = ""
 
     _registered: ClassVar[dict[str, Callable[[dict[str, Any]], Any]]] = {}
@@ -42,17 +75,20 @@ class Codec:
 
     @classmethod
     def create(cls, name: str, /, **params: Any) -> Any:
-        """Returns the codec with this name and the parameters of a header. Tarn's codecs ignore
-        unknown parameters, because headers of other writers may have more."""
+        """Returns the codec with this name and the parameters of a header. Codecs for bytes and
+        JPEG XL ignore unknown parameters, because headers of other writers may have more."""
+        name = str(name)
         if name in _BUILT_IN:
             make, known = _BUILT_IN[name]
             return make(**{key: value for key, value in params.items() if key in known})
+        if name in _IMAGES:
+            return _images().create(name, params)
         with Codec._lock:
             factory = Codec._registered.get(name)
         if factory is None:
             raise ValueError(f"unknown codec: {name!r}")
         codec = factory(dict(params))
-        if not _is_codec(codec):
+        if not isinstance(codec, Codec):
             raise TypeError(f"the factory of codec {name!r} returned {type(codec).__name__}, which "
                             "is not a codec; it needs name, encode and decode")
         if codec.name != name:
@@ -63,9 +99,10 @@ class Codec:
     def register(cls, name: str, factory: Callable[[dict[str, Any]], Any], *,
                  replace: bool = False) -> None:
         """Registers a codec; `factory(params)` returns it."""
+        name = str(name)
         if not name:
             raise ValueError("codec name must not be empty")
-        if name in _BUILT_IN:
+        if name in _BUILT_IN or name in _IMAGES:
             raise ValueError(f"cannot replace native codec: {name!r}")
         if not callable(factory):
             raise TypeError("codec factory must be callable")
@@ -91,7 +128,15 @@ class Codec:
         return [self.decode(payload) for payload in payloads]
 
 
-class RawCodec(Codec):
+class _Bytes(Codec):
+    """A codec of bytes, which decodes without the GIL."""
+
+    def decode_many(self, payloads: Iterable[Any], *, workers: int | None = None) -> list[bytes]:
+        """Decodes in order, with several threads if there are more than one `workers`."""
+        return in_threads(self.decode, payloads, positive(workers) or 1)
+
+
+class RawCodec(_Bytes):
     """Stores bytes unchanged."""
 
     name = "none"
@@ -105,20 +150,14 @@ class RawCodec(Codec):
         return bytes(payload)
 
 
-class _Compressing(Codec):
-    def _level(self) -> int:
-        raise NotImplementedError
-
-    def encode(self, obj: Any) -> bytes:
-        return _tarn.iac_encode(self.name, self._level(), obj)
-
+class _Compressing(_Bytes):
     def decode(self, payload: Any) -> bytes:
         limit = max(len(payload) * _EXPANSION, _FREE_BYTES)
         return _tarn.iac_decode(self.name, payload, limit)
 
 
 class BrotliCodec(_Compressing):
-    """Brotli. Writing always uses the window of iatro-base-iac; other windows can be read."""
+    """Brotli, with a quality from 0 to 11 and a window from 10 to 24."""
 
     name = "brotli"
 
@@ -130,10 +169,8 @@ class BrotliCodec(_Compressing):
         if not 10 <= self.lgwin <= 24:
             raise ValueError(f"brotli lgwin must be in 10..=24, got {lgwin}")
 
-    def _level(self) -> int:
-        if self.lgwin != 24:
-            raise ValueError(f"only lgwin 24 can be written, not {self.lgwin}")
-        return max(self.quality, 1)
+    def encode(self, obj: Any) -> bytes:
+        return _tarn.iac_encode_brotli(self.quality, self.lgwin, obj)
 
     def parameters(self) -> dict[str, Any]:
         return {"quality": self.quality, "lgwin": self.lgwin}
@@ -147,8 +184,8 @@ class ZstdCodec(_Compressing):
     def __init__(self, level: int = 19) -> None:
         self.level = int(level)
 
-    def _level(self) -> int:
-        return self.level
+    def encode(self, obj: Any) -> bytes:
+        return _tarn.iac_encode(self.name, self.level, obj)
 
     def parameters(self) -> dict[str, Any]:
         return {"level": self.level}
@@ -169,11 +206,47 @@ _BUILT_IN: dict[str, tuple[Callable[..., Codec], tuple[str, ...]]] = {
     "zstd": (ZstdCodec, ("level",)),
     "gzip": (GzipCodec, ("level",)),
 }
+_IMAGES = (Codec.JXL, Codec.JPEG, Codec.JPEG2000, Codec.JPEGLS)
+
+
+def _images() -> Any:
+    from . import _images  # which derives from Codec
+
+    return _images
+
+
+class JxlCodec(Codec):
+    """JPEG XL as iatro-base-iac 0.0.2 has it: decoding always gives three channels. Grey images
+    get three equal ones, and alpha is dropped. `Codec.create("jxl")` decodes what is stored. Both
+    need the package imagecodecs."""
+
+    name = "jxl"
+
+    def __init__(self, lossless: bool = False, distance: float | None = 1.0,
+                 effort: int | None = 7) -> None:
+        self.lossless = bool(lossless)
+        self.distance = distance
+        self.effort = effort
+
+    def parameters(self) -> dict[str, Any]:
+        return {"lossless": self.lossless, "distance": self.distance, "effort": self.effort}
+
+    def encode(self, arr: Any) -> bytes:
+        return bytes(_images().library().jpegxl_encode(
+            arr, lossless=self.lossless, distance=self.distance, effort=self.effort))
+
+    def decode(self, payload: Any) -> Any:
+        return _images().three_channels(_images().decode_jxl(payload))
 
 
 def get_codec(name: str, params: Mapping[str, Any] | None = None) -> Any:
-    """Returns the codec for a header's name and parameters; raises ValueError if it is unknown."""
-    return Codec.create(name, **(params or {}))
+    """Returns the codec for a header's name and parameters; raises ValueError if it is unknown.
+    For JPEG XL that is a `JxlCodec`."""
+    params = params or {}
+    if name == JxlCodec.name:
+        return JxlCodec(params.get("lossless", False), params.get("distance", 1.0),
+                        params.get("effort", 7))
+    return Codec.create(name, **params)
 
 
 def header_of(codec: Any) -> dict[str, Any]:

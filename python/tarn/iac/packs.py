@@ -10,15 +10,45 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Union
 
 from . import _write
-from ._read import Batch, PackReader
 from ..errors import shown
-from .codecs import Codec, RawCodec, _Compressing, header_of
+from ._images import ImageCodec
+from ._read import Batch, PackReader
+from .codecs import Codec, RawCodec, _Bytes, get_codec, header_of, in_threads, positive
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
 Path = Union[str, "os.PathLike[str]"]
+
+ContiguousRecordBatch = Batch
+
+_threads: tuple[bool, int] = (False, 4)  # what read_many does without `workers`
+
+
+def set_parallel_decoding(enabled: bool, workers: int = 4) -> None:
+    """Sets whether `VariableRecordPack.read_many` decodes in `workers` threads when the call does
+    not say how many; for all readers of the process.
+
+    >>> from tarn.iac import get_parallel_workers, set_parallel_decoding
+    >>> set_parallel_decoding(True, workers=8)
+    >>> get_parallel_workers()
+    8
+    >>> set_parallel_decoding(False)
+    """
+    global _threads
+    count = positive(workers)
+    _threads = bool(enabled), 4 if count is None else count
+
+
+def is_parallel_decoding_enabled() -> bool:
+    """Whether `set_parallel_decoding` turned threads on."""
+    return _threads[0]
+
+
+def get_parallel_workers() -> int:
+    """The number of threads that `set_parallel_decoding` set."""
+    return _threads[1]
 
 
 class _Pack:
@@ -61,16 +91,6 @@ class _Pack:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {shown(self._reader.package_path)!r}>"
-
-
-def _workers(workers: int | None) -> int:
-    if workers is None:
-        return 1
-    if isinstance(workers, bool) or not hasattr(workers, "__index__"):
-        raise TypeError("workers must be a positive integer or None")
-    if operator.index(workers) <= 0:
-        raise ValueError("workers must be a positive integer or None")
-    return operator.index(workers)
 
 
 class VariableRecordPack(_Pack):
@@ -131,26 +151,25 @@ class VariableRecordPack(_Pack):
     def read(self, row: int) -> Any:
         """Returns a decoded record."""
         codec = self.codec
-        if isinstance(codec, (RawCodec, _Compressing)):
+        if isinstance(codec, _Bytes):
             return self._reader.decode(row)
         return codec.decode(self._reader.read_payload(row))
 
     def read_many(self, rows: Iterable[int], workers: int | None = None) -> list[Any]:
         """Returns several decoded records in the requested order; `workers` threads decode if
-        there is more than one."""
-        count = 1 if workers is None else operator.index(workers)
-        if count <= 1:
-            return [self.read(row) for row in rows]
-        from concurrent.futures import ThreadPoolExecutor
-
-        with ThreadPoolExecutor(max_workers=count) as pool:
-            return list(pool.map(self.read, rows))
+        there is more than one. `set_parallel_decoding` sets the number for calls without it."""
+        count = positive(workers) or (_threads[1] if _threads[0] else 1)
+        if isinstance(self.codec, ImageCodec):
+            return self.codec.decode_many(self._reader.read_payloads(rows), workers=workers)
+        return in_threads(self.read, rows, count)
 
     def read_many_contiguous(self, rows: Iterable[int], *, workers: int | None = None) -> Batch:
         """Returns several decoded records in one buffer; the codec must return bytes."""
-        count = _workers(workers)
+        count = positive(workers)
         if isinstance(self.codec, RawCodec):
             return self._reader.batch(rows)
+        if isinstance(self.codec, ImageCodec):
+            raise TypeError("read_many_contiguous requires a byte-decoding codec")
         records = self.read_many(rows, count)
         offsets = [0]
         for record in records:
@@ -212,9 +231,9 @@ class FixedRecordPack(_Pack):
 
     def _row(self, row: int) -> int:
         number, count = operator.index(row), len(self._reader)
-        if not -count <= number < count:
-            raise ValueError(f"record {number} is out of range for {count} records")
-        return number % count
+        if not 0 <= number < count:
+            raise ValueError(f"record {number} is outside data segment, which has {count} records")
+        return number
 
     def read(self, row: int) -> npt.NDArray[Any]:
         """Returns one row, read-only, in its stored type."""

@@ -1,1 +1,3 @@
-"""Formats of record-pack payloads: `text_pair`."""
+"""Formats of record-pack payloads: `tiles`, `features`, `text` and `text_pair`."""
+
+__all__: list[str] = []

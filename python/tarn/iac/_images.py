@@ -1,0 +1,240 @@
+"""Codecs for images, which work through the package imagecodecs: it is imported when the first
+image is encoded or decoded."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ..errors import FormatError, UnsupportedError, UsageError
+from .codecs import Codec, positive
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+
+def library() -> Any:
+    """Returns the package imagecodecs."""
+    try:
+        return importlib.import_module("imagecodecs")
+    except ImportError as error:
+        raise ImportError("images of record packs need the package imagecodecs "
+                          "(pip install imagecodecs)") from error
+
+
+def decode_jxl(payload: Any) -> npt.NDArray[Any]:
+    """Returns the image that JPEG XL data stores."""
+    array: npt.NDArray[Any] = library().jpegxl_decode(bytes(payload), numthreads=1)
+    return array
+
+
+def three_channels(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Returns an image with three channels: grey is repeated, alpha dropped."""
+    import numpy as np
+
+    if array.ndim == 2:
+        return np.stack([array] * 3, axis=-1)
+    return np.ascontiguousarray(array[:, :, :3]) if array.shape[2] > 3 else array
+
+
+# --- Parameters ------------------------------------------------------------------------------
+
+
+def _flag(what: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"{what} must be a bool, not {value!r}")
+    return value
+
+
+def _whole(what: str, value: Any, low: int, high: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise ValueError(f"{what} must be a whole number from {low} to {high}, not {value!r}")
+    return value
+
+
+def _word(what: str, value: Any, words: tuple[str, ...]) -> str:
+    if value not in words or not isinstance(value, str):
+        raise ValueError(f"{what} must be one of {', '.join(words)}, not {value!r}")
+    return value
+
+
+# --- Codecs ----------------------------------------------------------------------------------
+
+
+class ImageCodec(Codec):
+    """Base class of the codecs whose objects are arrays: height x width, or height x width x
+    channels."""
+
+    title: ClassVar[str]
+    types: ClassVar[tuple[str, ...]] = ("uint8", "uint16")
+    known: ClassVar[tuple[str, ...]]
+
+    def __init__(self, params: Mapping[str, Any]) -> None:
+        for name in params:
+            if name not in self.known:
+                raise ValueError(f"unknown {self.title} parameter: {name} (known: "
+                                 f"{', '.join(self.known)})")
+        self._params = self._checked(dict(params))
+
+    def _checked(self, params: dict[str, Any]) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def _encode(self, array: npt.NDArray[Any]) -> Any:
+        raise NotImplementedError
+
+    def _decode(self, payload: bytes) -> Any:
+        raise NotImplementedError
+
+    def _run(self, verb: str, work: Callable[[Any], Any], thing: Any) -> Any:
+        try:
+            return work(thing)
+        except (RuntimeError, ValueError, TypeError) as error:
+            if isinstance(error, UnsupportedError):
+                raise
+            kind = FormatError if verb == "decode" else UsageError
+            raise kind(f"{self.title} {verb} failed: {error}") from error
+
+    def parameters(self) -> dict[str, Any]:
+        return dict(self._params)
+
+    def encode(self, obj: Any) -> bytes:
+        import numpy as np
+
+        array = np.asarray(obj)
+        if array.dtype.name not in self.types:
+            raise ValueError(f"{self.title} input must have dtype {', '.join(self.types)}, not "
+                             f"{array.dtype}")
+        return bytes(self._run("encode", self._encode, array))
+
+    def decode(self, payload: Any) -> npt.NDArray[Any]:
+        array: npt.NDArray[Any] = self._run("decode", self._decode, bytes(payload))
+        return array
+
+    def decode_many(self, payloads: Iterable[Any], *,
+                    workers: int | None = None) -> list[npt.NDArray[Any]]:
+        """Decodes one image after the other; `workers` may only be 1."""
+        if (positive(workers) or 1) != 1:
+            raise ValueError(f"parallel batch decode is not supported for {self.title}; use "
+                             "workers=1, or one thread for each image")
+        return [self.decode(payload) for payload in payloads]
+
+
+class _Jxl(ImageCodec):
+    name = "jxl"
+    title = "JPEG XL"
+    types = ("uint8", "uint16", "float16", "float32")
+    known = ("lossless", "distance", "effort", "usecontainer")
+
+    def __init__(self, params: Mapping[str, Any]) -> None:
+        # Headers of record packs with tiles have more than the codec's own parameters.
+        super().__init__({name: params[name] for name in params if name in self.known})
+
+    def _checked(self, params: dict[str, Any]) -> dict[str, Any]:
+        distance, effort = params.get("distance"), params.get("effort")
+        container = params.get("usecontainer")
+        distance = 1.0 if distance is None else distance
+        if isinstance(distance, bool) or not isinstance(distance, (int, float)) or \
+                not math.isfinite(distance):
+            raise ValueError(f"JPEG XL distance must be a number, not {distance!r}")
+        return {"lossless": _flag("JPEG XL lossless", params.get("lossless", False)),
+                "distance": float(distance),
+                "effort": 7 if effort is None else _whole("JPEG XL effort", effort, -99, 99),
+                "usecontainer": None if container is None else
+                _flag("JPEG XL usecontainer", container)}
+
+    def _encode(self, array: npt.NDArray[Any]) -> Any:
+        return library().jpegxl_encode(array, numthreads=1, **self._params)
+
+    def _decode(self, payload: bytes) -> Any:
+        return decode_jxl(payload)
+
+
+class _Jpeg(ImageCodec):
+    name = "jpeg"
+    title = "JPEG"
+    known = ("quality", "lossless", "progressive", "subsampling")
+
+    def _checked(self, params: dict[str, Any]) -> dict[str, Any]:
+        return {"quality": _whole("JPEG quality", params.get("quality", 90), 1, 100),
+                "lossless": _flag("JPEG lossless", params.get("lossless", False)),
+                "progressive": _flag("JPEG progressive", params.get("progressive", False)),
+                "subsampling": _word("JPEG subsampling", params.get("subsampling", "420"),
+                                     ("444", "422", "420"))}
+
+    def _encode(self, array: npt.NDArray[Any]) -> Any:
+        p = self._params
+        if p["lossless"]:
+            return library().jpeg_encode(array, lossless=True)
+        if p["progressive"]:
+            raise UnsupportedError("progressive JPEG cannot be written; it can be read")
+        return library().jpeg_encode(array, p["quality"], subsampling=p["subsampling"])
+
+    def _decode(self, payload: bytes) -> Any:
+        return library().jpeg_decode(payload)
+
+
+class _Jpeg2000(ImageCodec):
+    name = "jpeg2000"
+    title = "JPEG 2000"
+    known = ("profile", "container", "codestream", "lossless")
+
+    def _checked(self, params: dict[str, Any]) -> dict[str, Any]:
+        container = params.get("container", params.get("codestream", "j2k"))
+        if params.get("codestream", container) != container:
+            raise ValueError(f"JPEG 2000 container is {container!r}, but codestream "
+                             f"{params['codestream']!r}; give one")
+        return {"profile": _word("JPEG 2000 profile", params.get("profile", "classic"),
+                                 ("classic", "ht")),
+                "container": _word("JPEG 2000 container", container, ("j2k", "jp2")),
+                "lossless": _flag("JPEG 2000 lossless", params.get("lossless", True))}
+
+    def _encode(self, array: npt.NDArray[Any]) -> Any:
+        p = self._params
+        if p["profile"] == "ht":
+            if p["container"] != "j2k":
+                raise UnsupportedError("high-throughput JPEG 2000 is written as j2k only")
+            return library().htj2k_encode(array, reversible=p["lossless"])
+        return library().jpeg2k_encode(array, codecformat=p["container"].upper(), numthreads=1,
+                                       reversible=p["lossless"],
+                                       **({} if p["lossless"] else {"level": 40}))
+
+    def _decode(self, payload: bytes) -> Any:
+        import numpy as np
+
+        if self._params["profile"] == "ht":
+            return np.ascontiguousarray(library().htj2k_decode(payload))
+        return library().jpeg2k_decode(payload, numthreads=1)
+
+
+class _JpegLs(ImageCodec):
+    name = "jpegls"
+    title = "JPEG-LS"
+    known = ("near_lossless", "bits_per_sample")
+
+    def _checked(self, params: dict[str, Any]) -> dict[str, Any]:
+        bits = params.get("bits_per_sample")
+        return {"near_lossless": _whole("JPEG-LS near_lossless", params.get("near_lossless", 0),
+                                        0, 255),
+                "bits_per_sample": None if bits is None else
+                _whole("JPEG-LS bits_per_sample", bits, 2, 16)}
+
+    def _encode(self, array: npt.NDArray[Any]) -> Any:
+        bits = self._params["bits_per_sample"]
+        if bits is not None and bits != array.dtype.itemsize * 8:
+            raise UnsupportedError(f"JPEG-LS with {bits} bits per sample cannot be written; "
+                                   f"{array.dtype} has {array.dtype.itemsize * 8}")
+        return library().jpegls_encode(array, self._params["near_lossless"])
+
+    def _decode(self, payload: bytes) -> Any:
+        return library().jpegls_decode(payload)
+
+
+_KINDS: dict[str, type[ImageCodec]] = {kind.name: kind
+                                       for kind in (_Jxl, _Jpeg, _Jpeg2000, _JpegLs)}
+
+
+def create(name: str, params: Mapping[str, Any]) -> ImageCodec:
+    """Returns the image codec with this name; for `Codec.create`."""
+    return _KINDS[name](params)
