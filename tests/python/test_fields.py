@@ -112,6 +112,19 @@ def test_alternatives_of_different_types_are_decoded_each_by_its_own_name(tmp_pa
     assert sorted(map(str, next(iter(both.loader(4)))["note"])) == sorted(map(str, [*expected, "one"]))
 
 
+def test_a_batch_of_numbers_arrays_and_other_values_has_each_as_its_name_says(tmp_path):
+    array = io.BytesIO()
+    np.save(array, np.arange(2, dtype="u1"))
+    write_tar(tmp_path / "x.tar", [("a.cls", b"7"), ("b.txt", b"two"), ("c.json", b'{"n": 2}'),
+                                   ("d.bin", b"raw"), ("e.npy", array.getvalue()), ("f.txt", b"")])
+    ds = tarn.open(tmp_path / "x.tar", fields=["value=cls;txt;json;bin;npy"])
+    for source, step in ((ds, 1), (tarn.mix(ds, ds), 2)):
+        [batch] = source.loader(12)
+        number, text, parsed, raw, row, empty = batch["value"][::step]
+        assert (number, text, parsed, raw, empty) == (7, "two", {"n": 2}, b"raw", "")
+        assert row.tolist() == [0, 1] and row.dtype == "u1"
+
+
 def test_arrays_and_columns_take_the_first_that_the_file_has(tmp_path):
     out = tarn.gnz.GnzWriter(tmp_path / "x.gnz")
     out.add_array("b", np.arange(3))
