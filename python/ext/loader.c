@@ -16,7 +16,8 @@ typedef enum each {
     EACH_JSON,
     EACH_DECODE, /* as stored, decoded by name: lists of arrays */
     EACH_CALL,
-    EACH_FORM /* as the dataset defines it */
+    EACH_FORM, /* as the dataset defines it */
+    EACH_ARRAY /* of EACH_FORM: an array of bytes, not bytes */
 } each;
 
 typedef struct column {
@@ -98,7 +99,8 @@ static each each_by_name(const char *name)
     } known[] = {{"htm", EACH_TEXT},   {"html", EACH_TEXT},       {"text", EACH_TEXT},
                  {"txt", EACH_TEXT},   {"transcript", EACH_TEXT}, {"jsn", EACH_JSON},
                  {"json", EACH_JSON},  {"npz", EACH_DECODE},      {"tb", EACH_DECODE},
-                 {"ten", EACH_DECODE}, {"tenbin", EACH_DECODE}};
+                 {"ten", EACH_DECODE}, {"tenbin", EACH_DECODE},   {"npy", EACH_ARRAY},
+                 {"rle", EACH_ARRAY}};
     size_t len = strlen(name);
     for (;;) { /* compression is not part of the type */
         const char *dot = memrchr(name, '.', len);
@@ -340,7 +342,8 @@ static each each_by_form(loader *self, const column *how_to, uint64_t sample,
         return EACH_BYTES;
     if (form.form == TARN_FORM_NAMED) return each_by_name(*name = form.codec);
     if (form.form == TARN_FORM_TEXT) return EACH_TEXT;
-    return form.form == TARN_FORM_JSON ? EACH_JSON : EACH_BYTES;
+    if (form.form == TARN_FORM_JSON) return EACH_JSON;
+    return form.form == TARN_FORM_BYTES ? EACH_BYTES : EACH_ARRAY;
 }
 
 /* Adds the sample and the field to the exception of a caller's decoder. */
@@ -367,7 +370,7 @@ static PyObject *piece(loader *self, const column *how_to, const tarn_batch *bat
         return tarnpy_value(self->state, &value, NULL, NULL);
     }
     PyObject *bytes = PyBytes_FromStringAndSize((const char *)data, (Py_ssize_t)size);
-    if (!bytes || how == EACH_BYTES) return bytes;
+    if (!bytes || how == EACH_BYTES || how == EACH_ARRAY) return bytes;
     PyObject *result = NULL;
     if (how == EACH_CALL) {
         result = PyObject_CallFunctionObjArgs(how_to->call, bytes, NULL);
@@ -380,6 +383,19 @@ static PyObject *piece(loader *self, const column *how_to, const tarn_batch *bat
     }
     Py_DECREF(bytes);
     return result;
+}
+
+/* One value of a column in which not all are arrays of one shape. Alternatives may have
+ * given it a value that is not an array: the column then has its bytes. */
+static PyObject *piece_array(loader *self, const column *how_to, const tarn_batch *batch,
+                             size_t i, const tarn_array *a, PyObject *owner)
+{
+    const char *stored;
+    bool bytes = a->ndim == 1 && a->dtype.kind == 'u' && a->dtype.size == 1;
+    if (!bytes || how_to->each != EACH_FORM ||
+        each_by_form(self, how_to, batch->samples[i], &stored) == EACH_ARRAY)
+        return tarnpy_ndarray(self->state, a, true, owner);
+    return piece(self, how_to, batch, i, a->data, (size_t)a->shape[0]);
 }
 
 /* A view that the batch keeps alive, as a memoryview. */
@@ -396,7 +412,7 @@ static PyObject *column_list(loader *self, const tarn_batch *batch, const tarn_c
     for (size_t i = 0; list && i < batch->count; i++) {
         PyObject *item;
         if (c->kind == TARN_COLUMN_ARRAYS)
-            item = tarnpy_ndarray(self->state, &c->arrays[i], true, owner);
+            item = piece_array(self, how_to, batch, i, &c->arrays[i], owner);
         else if (c->kind == TARN_COLUMN_VIEWS)
             item = piece_view(self, &c->views[i], owner);
         else
@@ -649,7 +665,9 @@ PyDoc_STRVAR(loaded_doc, "loaded_as(name)\n--\n\nReturns how a loader converts t
 static PyObject *loaded_as(PyObject *module, PyObject *name)
 {
     const char *text = PyUnicode_AsUTF8AndSize(name, NULL);
-    return text ? PyUnicode_FromString(eaches[each_by_name(text)]) : NULL;
+    if (!text) return NULL;
+    each how = each_by_name(text);
+    return PyUnicode_FromString(eaches[how == EACH_ARRAY ? EACH_BYTES : how]);
 }
 
 static PyMethodDef functions[] = {{"loaded_as", loaded_as, METH_O, loaded_doc},

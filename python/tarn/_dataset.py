@@ -692,7 +692,8 @@ def _warn_of_left_out(handle: _tarn._Handle) -> None:
         others = [one for one in handle.file_fields() if extension(one) in IMAGES]
         several = list(dict.fromkeys(stored[name] + others))
         if extension(stored[name][0]) in IMAGES and len(several) > len(stored[name]):
-            text += f'; to take the first of several fields, write fields=["{";".join(several)}"]'
+            entry = ";".join(several) if name == several[0] else f'{name}={";".join(several)}'
+            text += f'; to take the first of several fields, write fields=["{entry}"]'
             break
     warnings.warn(text, stacklevel=3)
 

@@ -128,8 +128,8 @@ char *tarn_hide_secrets(char *out, size_t size, const char *text, bool is_url)
         url next = next_url(text, is_url);
         if (query && (!next.host || query < next.host)) {
             put(&t, text, (size_t)(query + 1 - text));
-            put(&t, "...", 3);
             text = u.end;
+            if (strncmp(text, "...", 3) != 0) put(&t, "...", 3); /* hidden before */
             u.host = NULL;
             continue;
         }

@@ -154,10 +154,18 @@ static tarn_status decode_named(const place *p, const tarn__load_column *c,
 
 /* --- Forms without a codec name ---------------------------------------------------- */
 
+static tarn_status null_column(tarn_error *err)
+{
+    return tarn__fail(err, TARN_ERR_FORMAT,
+                      "the column is null, expected a number; choose other records or "
+                      "fields, or skip such samples");
+}
+
 static tarn_status decode_integer(const place *p, const unsigned char *data, size_t size,
                                   tarn_error *err)
 {
     tarn_value value;
+    if (size == 4 && memcmp(data, "null", 4) == 0) return null_column(err);
     TARN_TRY(tarn_decode("cls", data, size, NULL, &value, err));
     return put_number(p, 'i', &value.integer, err);
 }
@@ -166,8 +174,7 @@ static tarn_status decode_real(const place *p, const unsigned char *data, size_t
                                tarn_error *err)
 {
     char text[64];
-    if (size == 0 || size >= sizeof text || data[0] == 'n')
-        return tarn__fail(err, TARN_ERR_FORMAT, "the column is null, expected a number");
+    if (size == 0 || size >= sizeof text || data[0] == 'n') return null_column(err);
     memcpy(text, data, size);
     text[size] = '\0';
     double value = tarn__double_parse(text);

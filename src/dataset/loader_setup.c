@@ -225,6 +225,7 @@ static tarn_status find_field(const tarn__load_setup *s, tarn__load_column *c,
 static tarn_status set_column(tarn__load_setup *s, tarn__load_column *c,
                               const tarn_load_field *f, tarn_error *err)
 {
+    if (!f->field) return tarn__fail(err, TARN_ERR_USAGE, "a field has no name");
     if ((unsigned)f->as > TARN_LOAD_MASK)
         return tarn__fail(err, TARN_ERR_USAGE, "unknown way to load a field: %d",
                           (int)f->as);

@@ -153,6 +153,30 @@ static tarn_status fail_empty(const packing *p, tarn_error *err)
             : "");
 }
 
+/* Whether a field has this name, or has it as its last dotted part. */
+static bool has_field(const tarn__names *fields, const char *name)
+{
+    size_t n = strlen(name);
+    for (size_t i = 0; i < fields->count; i++) {
+        tarn__name f = tarn__names_get(fields, i);
+        if (f.size < n || memcmp(f.data + f.size - n, name, n) != 0) continue;
+        if (f.size == n || f.data[f.size - n - 1] == '.') return true;
+    }
+    return false;
+}
+
+/* A new name that no field got is a mistake in the old ones. */
+static tarn_status check_renamed(const packing *p, tarn_error *err)
+{
+    const tarn_pack_options *o = &p->out.options;
+    for (size_t i = 0; i < o->n_renames; i++)
+        if (!has_field(&p->c->fields, o->renames[i].to))
+            return tarn__fail(err, TARN_ERR_NOT_FOUND,
+                              "rename: no file has a field %s, so none becomes %s",
+                              o->renames[i].from, o->renames[i].to);
+    return TARN_OK;
+}
+
 static tarn_status collect_files(packing *p, tarn_error *err)
 {
     const tarn_pack_options *o = &p->out.options;
@@ -176,7 +200,7 @@ static tarn_status collect_files(packing *p, tarn_error *err)
     TARN_TRY(tarn__collection_group(p->c, err));
     TARN_TRY(tarn__collection_split(p->c, p->out.fractions, o->n_splits, o->seed, err));
     if (o->shuffle) TARN_TRY(tarn__collection_shuffle(p->c, o->shuffle_seed, err));
-    return p->c->n_samples ? TARN_OK : fail_empty(p, err);
+    return p->c->n_samples ? check_renamed(p, err) : fail_empty(p, err);
 }
 
 static tarn_status count_sample(void *context, unsigned part, const char *key,

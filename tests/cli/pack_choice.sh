@@ -38,6 +38,7 @@ pack two --rename jpg=a/b -o x
 printf 'key,jpg,png\na,two/y.jpg,\nb,,two/y.png\n' > m.csv
 "$TARN" pack m.csv --rename jpg,png=img -q -o n; "$TARN" ls n
 pack x.tar --rename jpg=img -o x
+pack two --rename jgp=img -o x; ls x
 
 echo "== the level of the class"
 for f in sp/train/ant/a.jpg sp/train/bee/b.jpg sp/val/bee/c.jpg; do image $f; done

@@ -112,6 +112,19 @@ def test_alternatives_of_different_types_are_decoded_each_by_its_own_name(tmp_pa
     assert sorted(map(str, next(iter(both.loader(4)))["note"])) == sorted(map(str, [*expected, "one"]))
 
 
+def test_a_batch_of_numbers_arrays_and_other_values_has_each_as_its_name_says(tmp_path):
+    array = io.BytesIO()
+    np.save(array, np.arange(2, dtype="u1"))
+    write_tar(tmp_path / "x.tar", [("a.cls", b"7"), ("b.txt", b"two"), ("c.json", b'{"n": 2}'),
+                                   ("d.bin", b"raw"), ("e.npy", array.getvalue()), ("f.txt", b"")])
+    ds = tarn.open(tmp_path / "x.tar", fields=["value=cls;txt;json;bin;npy"])
+    for source, step in ((ds, 1), (tarn.mix(ds, ds), 2)):
+        [batch] = source.loader(12)
+        number, text, parsed, raw, row, empty = batch["value"][::step]
+        assert (number, text, parsed, raw, empty) == (7, "two", {"n": 2}, b"raw", "")
+        assert row.tolist() == [0, 1] and row.dtype == "u1"
+
+
 def test_arrays_and_columns_take_the_first_that_the_file_has(tmp_path):
     out = tarn.gnz.GnzWriter(tmp_path / "x.gnz")
     out.add_array("b", np.arange(3))
@@ -221,6 +234,8 @@ def test_samples_without_a_listed_field_are_counted_and_a_warning_says_so(path):
     with pytest.warns(UserWarning, match='9 of 9 samples are left out: 6 have no field "jpg", '
                                          '7 have no field "webp"'):
         assert tarn.open(path, fields=["jpg", "webp"]).info["lacking"] == {"jpg": 6, "webp": 7}
+    with pytest.warns(UserWarning, match=r'write fields=\["img=jpg;png;webp"\]'):
+        tarn.open(path, fields=["img=jpg"])
 
 
 def test_nothing_is_said_if_nothing_is_left_out(path):
@@ -375,3 +390,17 @@ def test_a_column_of_text_has_no_range_and_a_column_of_integers_no_text(tmp_path
         with pytest.raises(tarn.UsageError) as caught:
             ds.filter(**given)
         assert reason in str(caught.value)
+
+
+def test_a_number_that_is_null_leaves_a_hole_in_its_batch(tmp_path):
+    (tmp_path / "x.jsonl").write_text('{"file": "x.jsonl", "age": 3}\n{"file": "x.jsonl", "dose": 0.5}\n')
+    tarn.pack(tmp_path / "x.jsonl", tmp_path / "x.iac")
+    for field, number, key in (("age", 3, "1"), ("dose", 0.5, "0")):
+        ds = tarn.open(tmp_path / "x.iac", fields=[field])
+        with pytest.raises(tarn.FormatError, match=f"field {field}: the column is null, expected a number"):
+            list(ds.loader(2))
+        loader = ds.loader(2, on_error="skip")
+        assert [batch[field].tolist() for batch in loader] == [[number]]
+        assert [skipped.key for skipped in loader.skipped()] == [key]
+        [batch] = ds.filter(between={field: (float("-inf"), float("inf"))}).loader(2)
+        assert batch[field].tolist() == [number]

@@ -414,6 +414,9 @@ static void options_are_checked(void **state)
     o.n_fields = 1;
     steps.width = steps.height = 8;
     FAILS(TARN_ERR_USAGE, "not decoded as an image", tarn_loader_open(d, &o, &l, &err));
+    field.field = NULL;
+    FAILS(TARN_ERR_USAGE, "a field has no name", tarn_loader_open(d, &o, &l, &err));
+    field.field = "cls";
     o.state = "nonsense";
     o.state_len = 8;
     FAILS(TARN_ERR_FORMAT, "", tarn_loader_open(d, &o, &l, &err));

@@ -246,6 +246,7 @@ static void secrets_are_not_shown_inside_messages(void **state)
          "not 'http://h/x?...', but \"http://h\""},
         {"URL=http://me:word@h/x, a@b", "URL=http://h/x, a@b"},
         {"a ratio of 3:/4@5", "a ratio of 3:/4@5"},
+        {"http://h/x?...: not found", "http://h/x?...: not found"},
     };
     tarn_error e;
     char out[200], long_text[3000];
