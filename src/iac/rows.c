@@ -49,8 +49,8 @@ static tarn_status set_column(struct ArrowSchema *out, const char *column,
     }
     return tarn__fail(err, TARN_ERR_USAGE,
                       "column %s: the name must begin with text:, int:, uint:, u8:, "
-                      "u32:, real:, bool:, "
-                      "time:, texts:, ints:, reals: or bools:",
+                      "u32:, real:, bool:, time:, texts:, ints:, reals: or "
+                      "bools:",
                       column);
 }
 
