@@ -244,7 +244,7 @@ static void a_removed_index_is_reported_and_made_again_with_its_checksums(void *
     assert_int_equal(unlink(scratch_path("removed/f.taridx")), 0);
     tarn_verify_report r = verify(folder, false);
     assert_int_equal(r.remaining, 1);
-    assert_non_null(strstr(told, "these checksums belong to does not exist"));
+    assert_non_null(strstr(told, "the index of these checksums does not exist"));
     assert_int_equal(r.checksummed, 8);
     r = repair_telling_all(folder);
     assert_int_equal(r.remaining, 0);
