@@ -202,7 +202,7 @@ bool cli_is_pack_name(const char *path);
 /* Options that both share. */
 #define CLI_IAC_OPTIONS                                                                  \
     {"codec", 0, "NAME",                                                                 \
-     ".iac: compress payloads with brotli, zstd or gzip; or what they are: png, jpeg"},  \
+     ".iac: compress payloads (brotli, zstd, gzip), or name their format (png, jpeg)"},  \
         {"level", 0, "N",                                                                \
          "compression level, with --codec or for an archive such as x.tar.zst"},         \
         {"version", 0, "N", ".iac: format version, 2 (default) or 1"},                   \
@@ -310,10 +310,8 @@ int cli_extract_to(const cli_args *args, const char *folder);
     }
 #define CLI_FIELDS_TEXT                                                                  \
     "--fields 'jpg;png,cls' takes the first of jpg and png that a sample has, and "      \
-    "names "                                                                             \
-    "it jpg; 'img=jpg;png' names it img. The number of samples that are left out "       \
-    "because "                                                                           \
-    "they lack a field is printed on standard error."
+    "names it jpg; 'img=jpg;png' names it img. Samples that lack a field are left "      \
+    "out; their number is printed on standard error."
 #define CLI_KEYS                                                                         \
     {                                                                                    \
         "keys", 0, "RULE",                                                               \

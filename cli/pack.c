@@ -321,8 +321,7 @@ static int refuse_idle(const cli_args *args, const char *target)
     if (cli_has(args, "seed") && !cli_has(args, "val") && !cli_has(args, "test"))
         return cli_usage(
             args->command,
-            "--seed chooses samples for --val and --test, which are not given; "
-            "--shuffle SEED has its own");
+            "--seed applies only with --val or --test; --shuffle SEED has its own seed");
     if (streams && cli_has(args, "check"))
         return cli_usage(args->command,
                          "--check reads files; use tarn verify for archives");
@@ -362,10 +361,10 @@ static int run(const cli_args *args)
 static const cli_option options[] = {
     CLI_HEADING("Sources"),
     {"include", 0, "GLOB", "only files that match, such as '*.jpg'; may be repeated"},
-    {"exclude", 0, "GLOB", "no files that match; may be repeated"},
+    {"exclude", 0, "GLOB", "skip files that match; may be repeated"},
     {"rename", 0, "OLD,...=NEW", "other names for fields, as in jpg,jpeg,png=img"},
     {"check", 0, "[=skip]",
-     "decode each field first; pack nothing, or skip samples, if some are bad"},
+     "decode all fields first; if any are bad, pack nothing, or skip their samples"},
     {"keys", 0, "RULE",
      "base: a/b/x.jpg is sample x (default); path: a-b-x, folders joined by -"},
     {"class-from-dir", 0, NULL,
@@ -411,11 +410,10 @@ static const cli_example examples[] = {
     {"tarn pack list.csv -o data/birds --max-size 500M",
      "a manifest: key,jpg,cls with a path and a value on each line"},
     {"tarn pack imagenet/train --class-from-dir --rename jpg,jpeg,png=img --check=skip "
-     "-o "
-     "data/in:train",
+     "-o data/in:train",
      "one field img for all images; samples with damaged images are left out"},
     {"tarn pack photos --include '*.jpg' --exclude 'drafts' -o data/photos",
-     "some files of a folder"},
+     "only some files of a folder"},
     {"curl -s https://host/x.tar.zst | tarn pack - -o data/birds",
      "convert a tar stream into shards with an index"},
     {"tarn pack pictures -o 's3://bucket/birds_%06d.tar'",
@@ -425,7 +423,7 @@ static const cli_example examples[] = {
     {"tarn pack part1.npz --append -o x.gnz", "append rows"},
     {"tarn pack tiles --codec zstd -o tiles.iac", "one record per file of a folder"},
     {"tarn pack slides.csv --types dose=float,taken=timestamp --codec png -o slides.iac",
-     "a manifest: file,dose,taken; the header says that the files are PNGs"},
+     "a manifest: file,dose,taken; the header says that payloads are PNGs"},
     {NULL, NULL}};
 
 const cli_command cli_pack = {
@@ -435,59 +433,47 @@ const cli_command cli_pack = {
     .max_words = 1 << 20,
     .summary = "pack files into shards with an index, a .gnz or an .iac",
     .text =
-        "A SOURCE is a folder, a file, a manifest (.csv, .tsv, .jsonl), or a tar archive "
-        "or stream. A file's name up to the first dot is the key of its sample, and the "
-        "rest is the field: x.jpg and x.cls are two fields of sample x.\n\nIn a "
-        "manifest, the column \"key\" holds the sample's key, and each other column is a "
-        "field. For fields that hold text (txt, json, cls, ...), the value itself is "
+        "A SOURCE is a folder, a file, a manifest (.csv, .tsv, .jsonl), or a tar "
+        "archive or stream. A file's name up to the first dot is the key of its sample, "
+        "and the rest is the field: x.jpg and x.cls are two fields of sample x.\n\nIn a "
+        "manifest, the column \"key\" holds the sample's key, and each other column is "
+        "a field. For fields that hold text (txt, json, cls, ...), the value itself is "
         "stored. For all other fields, the value is the path of a file, relative to the "
         "manifest's folder. \"@PATH\" refers to a file in any field. In JSON lines, "
-        "values other than strings are stored as JSON.\n\n--include and "
-        "--exclude choose files in folders, with the wildcards *, ? and [abc]. A pattern "
-        "without a slash is matched with the name of the file and of each folder above "
-        "it, "
-        "up to the source: --exclude thumbs leaves out all folders of this name. A "
-        "pattern "
+        "values other than strings are stored as JSON.\n\n--include and --exclude "
+        "choose files in folders, with the wildcards *, ? and [abc]. A pattern without "
+        "a slash is matched with the name of the file and of each folder above it, up "
+        "to the source: --exclude thumbs leaves out all folders of this name. A pattern "
         "with a slash is matched with the path below the source, and * does not match a "
-        "slash: --include 'train/*' takes all files below train. Names that begin with a "
-        "dot are never packed into shards.\n\nWith --class-from-dir, files directly in "
-        "the "
-        "source have no class and are skipped with a warning. If all sub-folders have "
-        "names "
-        "of folds such as train and val, this is an error: pack them one by one, as in "
-        "tarn "
-        "pack pictures/train --class-from-dir -o data/birds:train, or use --class-level "
-        "2 "
-        "for the folders below them.\n\n--check decodes every image and every other "
-        "field "
-        "that has a codec, on all cores, and reports each field that cannot be decoded, "
-        "with "
-        "its path. If there are any, nothing is packed and the exit status is 1. With "
-        "--check=skip, their samples are left out. With --dry-run, nothing is written "
-        "either "
-        "way.\n\nIn a folder, shards and index "
-        "get their final names only after everything is complete. If a run is killed, "
-        "readers see the folder unchanged, and --resume continues after the finished "
-        "shards. During the final renames of --overwrite the fold is briefly absent: "
-        "readers get an error that says to try again or, if the writer was killed just "
-        "then, to resume it. --val and --test select their exact "
-        "fraction of the files, by key and seed only; for tar streams, whose length is "
-        "unknown, approximately.\n\nIf the output is a .gnz, the sources are .npy, .npz "
-        "and .gnz files. The array of a .npy is named after its file, or with NAME=FILE. "
-        "--add and --append change a .gnz in place: --add can use the header space that "
-        "was reserved with --header-pages, --append the rows that were reserved with "
-        "--reserve.\n\nIf the output is an .iac, the source is one folder, with a record "
-        "per file, or one manifest, in which the column \"file\" holds the path of the "
-        "record's file and all other columns become columns of the record pack. In JSON "
-        "lines, "
-        "their types are those of the values: integers, floats (also mixed with "
-        "integers), "
-        "booleans, text, and lists of one of these. Objects, and values of several "
-        "types, "
-        "are an error that names the line, unless --types makes the column text. In CSV "
-        "and "
-        "TSV all columns are text, unless --types says otherwise. A codec such as png or "
-        "jpeg only says what the files are; they are stored unchanged.",
+        "slash: --include 'train/*' takes all files below train. Names that begin with "
+        "a dot are never packed into shards.\n\nWith --class-from-dir, files directly "
+        "in the source have no class and are skipped with a warning. If all sub-folders "
+        "have usual names of folds, such as train and val, this is an error: pack each "
+        "of them into its own fold (tarn pack pictures/train --class-from-dir -o "
+        "data/birds:train), or use --class-level 2 for the folders below "
+        "them.\n\n--check decodes every image and every other field that has a codec, "
+        "on all cores, and reports each field that cannot be decoded, with its path. If "
+        "there are any, nothing is packed and the exit status is 1. With --check=skip, "
+        "their samples are left out. Both can be combined with --dry-run.\n\nIn a "
+        "folder, shards and index get their final names only after everything is "
+        "complete. If a run is killed, readers see the folder unchanged, and --resume "
+        "continues after the finished shards. During the final renames of --overwrite "
+        "the fold is briefly absent: readers get an error that says to try again or, if "
+        "the writer was killed just then, to resume it. --val and --test select their "
+        "exact fraction of the files, by key and seed only; for tar streams, whose "
+        "length is unknown, approximately.\n\nIf the output is a .gnz, the sources are "
+        ".npy, .npz and .gnz files. The array of a .npy is named after its file, or "
+        "with NAME=FILE. --add and --append change a .gnz in place: --add can use the "
+        "header space that was reserved with --header-pages, --append the rows that "
+        "were reserved with --reserve.\n\nIf the output is an .iac, the source is one "
+        "folder, with a record per file, or one manifest, in which the column \"file\" "
+        "holds the path of the record's file and all other columns become columns of "
+        "the record pack. In JSON lines, their types are those of the values: integers, "
+        "floats (also mixed with integers), booleans, text, and lists of one of these. "
+        "Objects, and values of several types, are an error that names the line, unless "
+        "--types makes the column text. In CSV and TSV all columns are text, unless "
+        "--types says otherwise. A codec such as png or jpeg only records what the "
+        "files are; they are stored unchanged.",
     .options = options,
     .examples = examples,
     .run = run,

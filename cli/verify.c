@@ -171,22 +171,22 @@ const cli_command cli_verify = {
     .summary = "check headers, index and checksums; repair",
     .text =
         "Scans every shard and compares it with the index and the .tarsum: headers, "
-        "ends of archives, each row, shard sizes, and each payload that has a "
-        "checksum (tarn index --sums). Every problem is listed with file, offset and "
-        "reason. The exit status is 1 if there is a problem.\n\n--repair rebuilds an "
-        "existing index and its sums, and gives a truncated shard a proper end: data "
-        "that cannot be read is moved to SHARD.bad and never deleted. A fold that "
-        "lacks a shard, or has payloads that fail their checksum, is not repaired, "
-        "because a new index would hide the damage; tarn index accepts the data as "
-        "it is. If the old checksums are damaged, new ones are made of the payloads as "
-        "they are now, and the message says so. Members that collide cannot be "
-        "repaired.\n\n--decode then decodes every field that has a codec (images, "
-        "numbers, JSON, arrays) on all cores, and lists the samples with a field that "
-        "cannot be decoded: file, offset, key, field and reason. --bad-keys writes "
-        "their keys to a file, for tarn ls, extract or convert --without @FILE, or for "
-        "filter(without=...) in Python.\n\nFor a .gnz, the header, "
-        "the bytes between arrays and the checksums (tarn pack --checksums) are "
-        "checked. --repair completes or undoes an interrupted update.",
+        "ends of archives, each row, shard sizes, and each payload that has a checksum "
+        "(tarn index --sums). Every problem is listed with file, offset and reason. The "
+        "exit status is 1 if there is a problem.\n\n--repair rebuilds an existing index "
+        "and its sums, and gives a truncated shard a proper end: data that cannot be "
+        "read is moved to SHARD.bad and never deleted. A fold that lacks a shard, or "
+        "has payloads that fail their checksum, is not repaired, because a new index "
+        "would hide the damage; tarn index accepts the data as it is. If the old "
+        "checksums are damaged, new ones are computed from the current payloads, and "
+        "the message says so. Members that collide cannot be repaired.\n\n--decode then "
+        "decodes every field that has a codec (images, numbers, JSON, arrays) on all "
+        "cores, and lists the samples with a field that cannot be decoded: file, "
+        "offset, key, field and reason. --bad-keys writes their keys to a file, for "
+        "tarn ls, extract or convert --without @FILE, or for filter(without=...) in "
+        "Python.\n\nFor a .gnz, the header, the bytes between arrays and the checksums "
+        "(tarn pack --checksums) are checked. --repair completes or undoes an "
+        "interrupted update.",
     .options = options,
     .examples = examples,
     .run = run,

@@ -128,8 +128,8 @@ TARN_API char *tarn_error_text(const tarn_error *err, char *buf, size_t size);
  * bytes, with "..." at its end, and always NUL-terminated. Returns out. */
 TARN_API char *tarn_printable(char *out, size_t size, const char *name, size_t len);
 
-/* Writes a text into out without what the URLs in it keep secret: users and passwords are
- * left out, a query becomes "?..." and, with is_url, the arguments of pipe:COMMAND become
+/* Copies a text to out without the secrets of the URLs in it: users and passwords are
+ * removed, a query becomes "?..." and, with is_url, the arguments of pipe:COMMAND become
  * "...". is_url says that the text is one URL, path or list of them; in other text a URL
  * ends at a space. Local paths stay as they are. The text is cut to fit into size bytes
  * and always NUL-terminated; 2 * strlen(text) + 16 bytes are enough. Returns out. The

@@ -13,7 +13,7 @@
  *
  * The formats are JPEG, PNG, WebP and binary PPM, recognised by their first bytes. Pixels
  * are 8-bit samples with interleaved channels: 1 grey, 3 RGB, 4 RGBA (alpha is not
- * premultiplied). JPEGs of four inks (CMYK, YCCK) become RGB. An orientation in the
+ * premultiplied). CMYK and YCCK JPEGs become RGB. An orientation in the
  * metadata is applied only with TARN_DECODE_UPRIGHT, before everything else.
  *
  * A decoder keeps the handles of the image libraries and all buffers between calls. Only

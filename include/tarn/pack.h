@@ -170,9 +170,8 @@ typedef struct tarn_pack_options {
      * that match a pattern of include, if there are any, and no pattern of exclude. "*",
      * "?" and "[abc]" are wildcards. A pattern without a slash is matched with the name
      * of the file and of each folder above it, up to the source. A pattern with a slash
-     * is matched with the path below the source or with the first folders of that path,
-     * and
-     * "*" does not match a slash. Files that are left out are not reported. */
+     * is matched with the path below the source or with the first folders of that path;
+     * in it, "*" does not match a slash. Files that are left out are not reported. */
     const char *const *include, *const *exclude;
     size_t n_include, n_exclude;
     /* New names of fields of files and manifests. The first that applies is used. */

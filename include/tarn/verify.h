@@ -27,8 +27,9 @@ typedef enum tarn_verify_as {
 
 typedef struct tarn_verify_options {
     size_t size; /* of this struct; set by the initialiser */
-    /* Folds and archives: rebuild index and sums, move torn tails into SHARD.bad. Array
-     * files: complete or undo an interrupted update. Record packs: TARN_ERR_USAGE. */
+    /* Folds and archives: rebuild index and sums, move unreadable data to SHARD.bad.
+     * Array files: complete or undo an interrupted update. Record packs: TARN_ERR_USAGE.
+     * */
     bool repair;
     unsigned threads;    /* 0: one per core */
     tarn_notice problem; /* called for each problem, with file, offset and reason */

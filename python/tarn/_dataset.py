@@ -294,7 +294,7 @@ class Dataset(_tarn.Dataset):
                             numeric=not all(isinstance(value, str) for value in given))
         for name, (low, high) in _by_name("between", between):
             if not real("between", low) <= real("between", high):
-                raise UsageError(f"between: no number is from {low!r} to {high!r} ({name})")
+                raise UsageError(f"between: the range from {low!r} to {high!r} is empty ({name})")
             out = out._keep("between", name, least=real("between", low), most=real("between", high))
         return out if predicate is None else out._keep_if(predicate)
 

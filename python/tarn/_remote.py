@@ -73,8 +73,8 @@ file in the folder of copies (found '../x.tar')
     stem, ending = os.path.splitext(name)
     plain = stem if ending.lower() in _COMPRESSED else name
     if plain in (".", "..") or re.search(r"[/\\\0]", plain):
-        raise UsageError(f"{shown(url)}: the last part of the URL cannot be the name of a file in the "
-                         f"folder of copies (found {plain!r})")
+        raise UsageError(f"{shown(url)}: the last part of the URL cannot be used as a file name in "
+                         f"the cache folder (found {plain!r})")
     return plain
 
 

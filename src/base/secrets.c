@@ -1,4 +1,4 @@
-/* Removes what must stay secret from URLs that are shown. */
+/* Removes secrets from URLs that are shown. */
 #include <string.h>
 #include <strings.h>
 

@@ -1,6 +1,6 @@
 /* Finds the orientation in an image's EXIF data, and turns pixels upright. Every offset
- * comes from the file and is checked. EXIF data that cannot be read counts as none, as
- * in other programs: it is not needed to decode the pixels. */
+ * comes from the file and is checked. EXIF data that cannot be read is ignored, as in
+ * other programs: it is not needed to decode the pixels. */
 #include <string.h>
 
 #include "codec/codec.h"

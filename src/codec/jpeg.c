@@ -178,8 +178,8 @@ static unsigned char product(unsigned a, unsigned b)
     return (unsigned char)((sum + (sum >> 8)) >> 8);
 }
 
-/* Reads the next row of an image of four inks, which are stored inverted as Adobe's
- * programs write them: 255 means without ink. The arithmetic is Pillow's. */
+/* Reads the next row of a CMYK image. The values are inverted, as Adobe's programs write
+ * them: 255 means no ink. The arithmetic is Pillow's. */
 static void read_inks(tarn__jpeg *j, const tarn__image *out, unsigned char *to)
 {
     struct jpeg_decompress_struct *jpeg = &j->jpeg;

@@ -149,7 +149,7 @@ static tarn_status add_pieces(const tarn__storage *s, const char *text, const ch
         if (id == TARN__FIELD_NONE) continue;
         if (tarn__is_pseudo(id) && several)
             return bad_entry(text, "has an alternative that every sample has", err);
-        if (has_id(a, id)) return bad_entry(text, "has one name twice", err);
+        if (has_id(a, id)) return bad_entry(text, "lists a name twice", err);
         TARN_TRY(add_id(a, id, err));
     }
     return a->count ? TARN_OK : tarn__fail_field(s, text, err);

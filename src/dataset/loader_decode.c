@@ -367,9 +367,10 @@ static tarn_status check_foreign(const job *j, const tarn_value *value, tarn_err
     if (value->kind != TARN_VALUE_ARRAY || !tarn_array_is_packed(a) ||
         a->dtype.order == '>' || (a->ndim != 2 && a->ndim != 3) || !a->shape[0] ||
         !a->shape[1])
-        return tarn__fail(err, TARN_ERR_FORMAT,
-                          "the fallback did not return a packed array [height, width] or "
-                          "[height, width, channels]");
+        return tarn__fail(
+            err, TARN_ERR_FORMAT,
+            "the fallback did not return a contiguous array [height, width] or "
+            "[height, width, channels]");
     uint64_t channels = a->ndim == 3 ? a->shape[2] : 1;
     if (!mask && (a->dtype.kind != 'u' || a->dtype.size > 2 || channels == 2 ||
                   channels > 4 || channels == 0))

@@ -266,7 +266,7 @@ static tarn_status check_images(const tarn__load_setup *s, tarn_error *err)
                               "field %s is a mask, but no other field is an image%s; "
                               "load it as bytes, or without image steps",
                               c->name,
-                              has_image(s, NULL) ? " with steps of the same parts" : "");
+                              has_image(s, NULL) ? " with the same crop and flip" : "");
     }
     if (!s->o.image || has_image(s, NULL)) return TARN_OK;
     return tarn__fail(err, TARN_ERR_USAGE,

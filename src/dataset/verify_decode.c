@@ -45,7 +45,7 @@ static void free_desk(void *state)
     free(d);
 }
 
-/* Whether a failure is the fault of the data. */
+/* Whether a failure is caused by the data. */
 static bool is_fault(tarn_status status)
 {
     return status != TARN_ERR_MEMORY && status != TARN_ERR_USAGE &&

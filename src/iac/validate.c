@@ -204,8 +204,8 @@ static tarn_status check_null_count(const struct ArrowSchema *schema,
     char shown[128];
     tarn_printable(shown, sizeof shown, schema->name, strlen(schema->name));
     return tarn__fail(err, TARN_ERR_FORMAT,
-                      "column %s: a batch counts %lld nulls, but marks %lld values",
-                      shown, (long long)a->null_count, (long long)nulls);
+                      "column %s: a batch reports %lld nulls, but has %lld", shown,
+                      (long long)a->null_count, (long long)nulls);
 }
 
 static tarn_status check_texts(const struct ArrowSchema *schema,

@@ -392,7 +392,7 @@ static void await_progress(tarn__http *http, int64_t began)
     }
 }
 
-/* Only time spent in here counts: the caller may take any time between calls. */
+/* Only time spent in this library counts: the caller may take any time between calls. */
 void tarn__http_pump(tarn__http *http)
 {
     int64_t began = now_ms();
@@ -458,12 +458,13 @@ tarn_status tarn__http_fail(const tarn__http *http, tarn_error *err)
                              http->config.stall_seconds);
     if (http->kept_out)
         return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, shown, TARN_NO_OFFSET,
-                             "refused a redirect to an address of this machine, of a "
-                             "private network or of the local link; open that address "
-                             "itself if you trust it");
+                             "refused a redirect to this machine, a private network or a "
+                             "link-local address; open that address directly if you "
+                             "trust it");
     if (http->slow)
         return tarn__fail_at(err, TARN_ERR_IO, shown, TARN_NO_OFFSET,
-                             "less than %u bytes/s for %u s (min_speed, stall_seconds)",
+                             "the server sent less than %u bytes/s for %u s (min_speed, "
+                             "stall_seconds)",
                              http->config.min_speed, http->config.stall_seconds);
     if (http->head_too_long)
         return tarn__fail_at(err, TARN_ERR_LIMIT, shown, TARN_NO_OFFSET,

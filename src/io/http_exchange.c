@@ -1,4 +1,4 @@
-/* Whole requests: the answer is kept in memory. */
+/* Whole requests: the response is kept in memory. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +25,7 @@ tarn_status tarn__http_check_reply(const tarn__http *http, const tarn__http_repl
         return TARN_OK; /* the status says enough */
     if (http->result == CURLE_WRITE_ERROR && full)
         return tarn__fail_at(err, TARN_ERR_LIMIT, http->config.shown, TARN_NO_OFFSET,
-                             "the answer to the request has more than %d bytes",
+                             "the response has more than %d bytes",
                              TARN__HTTP_REPLY_MAX - 1);
     return http->result == CURLE_OK ? TARN_OK : tarn__http_fail(http, err);
 }

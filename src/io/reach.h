@@ -1,6 +1,7 @@
-/* Where an address leads, and where a server may send us. Servers know addresses that
- * they cannot reach themselves: those of the client's machine and network, and the ones
- * where clouds give credentials to their machines. */
+/* Classifies addresses, and decides where a server may redirect a request. A server could
+ * otherwise make the client contact addresses that the server itself cannot reach: the
+ * client's machine and network, and the services that give credentials to cloud machines.
+ * */
 #ifndef TARN_IO_REACH_H
 #define TARN_IO_REACH_H
 

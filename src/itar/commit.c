@@ -100,8 +100,8 @@ static tarn_status take_lock(tarn__stage *s, tarn_error *err)
     return TARN_OK;
 }
 
-/* A reader that took the lock to test it would make a writer that begins fail. This lock
- * can be tested without that. */
+/* Readers must be able to test this lock without taking it: a writer that starts at the
+ * same time would fail otherwise. */
 bool tarn__stage_is_locked(const char *folder, const char *fold)
 {
     struct flock held = {.l_type = F_RDLCK, .l_whence = SEEK_SET};

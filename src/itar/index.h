@@ -89,8 +89,8 @@ TARN_CHECKED tarn_status tarn__index_prepare(const struct tarn_index *index,
 TARN_CHECKED tarn_status tarn__index_publish(tarn__saving *saving, tarn_error *err);
 void tarn__saving_reset(tarn__saving *saving);
 
-/* Ends what a killed writer of the index at path began: sums that wait and belong to the
- * index get their name, others are removed. */
+/* Completes an interrupted replacement of the index at path: waiting sums are renamed if
+ * they belong to the index, and removed otherwise. */
 TARN_CHECKED tarn_status tarn__index_settle(const char *path, tarn_error *err);
 
 typedef enum tarn__load {

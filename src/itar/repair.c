@@ -140,9 +140,9 @@ static tarn_status rebuild_index(const tarn__repair *r, tarn_error *err)
     report_repair(
         r, r->index_path, TARN_NO_OFFSET,
         r->trusts_payloads
-            ? "rebuilt. The old checksums of payloads could not be used, so the "
-              "new ones are those of the payloads as they are now: compare the "
-              "shards with a copy if bytes may have changed before"
+            ? "rebuilt; the old payload checksums were unusable, so the new ones were "
+              "computed from the current payloads; compare the shards with a copy if "
+              "they may have changed"
             : "rebuilt");
     return TARN_OK;
 }

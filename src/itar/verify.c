@@ -83,9 +83,9 @@ static void report_removed_index(verifier *v, const char *sums_path)
 {
     if (access(sums_path, F_OK) != 0) return;
     v->index_removed = true;
-    REPORT(v, TARN_ERR_STALE, sums_path, TARN_NO_OFFSET,
-           "the index that these checksums belong to does not exist; tarn verify "
-           "--repair makes it again");
+    REPORT(
+        v, TARN_ERR_STALE, sums_path, TARN_NO_OFFSET,
+        "the index of these checksums does not exist; tarn verify --repair rebuilds it");
 }
 
 static tarn_status load_stored(verifier *v, tarn_error *err)

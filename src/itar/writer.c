@@ -269,8 +269,8 @@ static bool is_plain(const char *name)
     return true;
 }
 
-/* The name without its leading dot. What would remain of two dots would come back as
- * another name. */
+/* The name without its leading dot. A name with two leading dots is refused, because
+ * readers would drop the second one. */
 static tarn_status drop_dot(const tarn_fold_writer *w, const char **name, tarn_error *err)
 {
     char shown[120];

@@ -127,7 +127,7 @@ static tarn__globs globs_of(const tarn_pack_options *o)
 static tarn_status fail_globs(const packing *p, tarn_error *err)
 {
     return tarn__fail(err, TARN_ERR_USAGE,
-                      "include and exclude choose files of folders; %s has none",
+                      "include and exclude apply to files in folders; %s is not a folder",
                       p->sources[0]);
 }
 
@@ -147,7 +147,7 @@ static tarn_status fail_empty(const packing *p, tarn_error *err)
     bool chosen = has_globs(o);
     return tarn__fail_at(
         err, TARN_ERR_NOT_FOUND, p->sources[0], TARN_NO_OFFSET, "no samples found%s%s",
-        chosen ? "; the patterns of include and exclude leave no file" : "",
+        chosen ? "; no file matches the patterns of include and exclude" : "",
         o->class_from_dir && !chosen
             ? "; class_from_dir needs files in sub-folders of the source"
             : "");

@@ -36,7 +36,7 @@ static tarn_status fail_endless(tarn_tar *tar, uint64_t began, tarn_error *err)
     tarn_status status = tarn__fail_at(
         why, TARN_ERR_LIMIT, tar->file.path, began,
         "more than %u MiB of zeros (TARN_MAX_END_ZEROS); if this is the end "
-        "of a large tape, cut the zeros off",
+        "of the archive, remove the zeros",
         TARN_MAX_END_ZEROS >> 20);
     if (err) *err = *why;
     return status;

@@ -567,11 +567,11 @@ def safety_checks(f):
             bad(read(f.url + path), "unsupported", "neither http nor https")
         bad(read(f.url + "/loop"), "unsupported", "more than 10 redirects")
         for path in ("/to-metadata", "/to-metadata-v6"):
-            bad(read(f.url + path), "unsupported", "local link")
+            bad(read(f.url + path), "unsupported", "link-local address")
         for host in ("0xa9fea9fe", "2852039166", "0251.0376.0251.0376", "169.254.43518",
                      "[::ffff:169.254.169.254]", "[64:ff9b::a9fe:a9fe]", "[64:ff9b:1::a9fe:a9fe]",
                      "[2002:a9fe:a9fe::1]", "[fd00:ec2::254]", "[fe80::1]"):
-            bad(read(f"{f.url}/to/http://{host}/x", "retries=0"), "unsupported", "local link")
+            bad(read(f"{f.url}/to/http://{host}/x", "retries=0"), "unsupported", "link-local address")
         port = f.url.rpartition(":")[2]
         for host in ("localhost", "127.0.0.1", "2130706433", "0x7f.1"):
             good(read(f"{f.url}/to/http://{host}:{port}/secure"), DATA)

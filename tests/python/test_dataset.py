@@ -773,9 +773,9 @@ def test_a_url_that_cannot_be_had_leaves_nothing(served, tmp_path):
 def test_a_url_cannot_leave_the_folder_of_copies(served, tmp_path, name):
     _, url, asked = served
     (tmp_path / "a.tar").write_bytes(b"not this")
-    with pytest.raises(tarn.UsageError, match="cannot be the name of a file"):
+    with pytest.raises(tarn.UsageError, match="cannot be used as a file name"):
         tarn.open(f"{url}/{name}", cache=tmp_path / "a/b/cache")
-    with pytest.raises(tarn.UsageError, match="cannot be the name of a file"):
+    with pytest.raises(tarn.UsageError, match="cannot be used as a file name"):
         tarn.open(f"{url}/x{{1,2}}/{name}", cache=tmp_path / "a/b/cache")
     assert sorted(tmp_path.iterdir()) == [tmp_path / "a.tar", tmp_path / "served"] and not asked
 

@@ -182,7 +182,7 @@ def test_views_select_fields_with_alternatives(tmp_path):
     (["jpg;;png"], 'the field "jpg;;png" has an empty name'),
     (["=jpg"], 'the field "=jpg" has an empty name'),
     (["img="], 'the field "img=" has an empty name'),
-    (["jpg;png;jpg"], 'the field "jpg;png;jpg" has one name twice'),
+    (["jpg;png;jpg"], 'the field "jpg;png;jpg" lists a name twice'),
     (["a=jpg=png"], 'the field "a=jpg=png" has a second ='),
     (["jpg;a=png"], 'the field "jpg;a=png" has a second ='),
     (["_x=jpg"], "a name that begins with _"),
@@ -380,8 +380,8 @@ def test_a_column_of_text_has_no_range_and_a_column_of_integers_no_text(tmp_path
     for given, reason in [
             ({"between": {"dose": (0.5, 1)}}, "column dose cannot be compared with numbers: its type is "
                                               'string (record 0 is "0.5")'),
-            ({"between": {"age": (2, 1)}}, "between: no number is from 2 to 1 (age)"),
-            ({"between": {"age": (float("nan"), 1)}}, "between: no number is from nan to 1 (age)"),
+            ({"between": {"age": (2, 1)}}, "between: the range from 2 to 1 is empty (age)"),
+            ({"between": {"age": (float("nan"), 1)}}, "between: the range from nan to 1 is empty (age)"),
             ({"column": {"age": "HE"}}, "column age is a column of integers (int64), so it cannot have "
                                         "the value HE; give an integer"),
             ({"column": {"age": [47, 80.5]}}, "the value 80.5; give an integer"),

@@ -72,7 +72,7 @@ static void steps_and_masks_that_cannot_have_an_effect_are_refused(void **state)
     o.image = &steps;
     refused(d, &o, "png is a mask, but no other field is an image;");
     o.n_fields = 2;
-    refused(d, &o, "no other field is an image with steps of the same parts");
+    refused(d, &o, "no other field is an image with the same crop and flip");
     fields[0].field = "txt";
     refused(d, &o, "txt cannot be a mask");
     fields[0] = (tarn_load_field){"cls", TARN_LOAD_AUTO, NULL};

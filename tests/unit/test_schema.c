@@ -545,7 +545,7 @@ static void the_number_of_nulls_is_that_of_the_bitmap(void **state)
         .length = 9, .null_count = 1, .n_buffers = 2, .buffers = buffers};
     OK(tarn__array_check_values(&schema, &array, &left, &err));
     array.null_count = 2;
-    FAILS(TARN_ERR_FORMAT, "column n: a batch counts 2 nulls, but marks 1",
+    FAILS(TARN_ERR_FORMAT, "column n: a batch reports 2 nulls, but has 1",
           tarn__array_check_values(&schema, &array, &left, &err));
     buffers[0] = NULL;
     OK(tarn__array_check_values(&schema, &array, &left, &err));
