@@ -31,6 +31,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 from .. import _tarn
+from .._policy import pickles_allowed
 from ..errors import FormatError
 from .itar.fold import PSEUDO, iTarFold
 from .itar.utils import stripext
@@ -302,10 +303,6 @@ class MAT(_Format):
         return loadmat(io.BytesIO(data))
 
 
-def _pickles_allowed() -> bool:
-    return os.environ.get("TARN_ALLOW_PICKLE") == "1"
-
-
 class PKL(_Format):
     """Any object. Reading a pickle can run code, so the program must allow it."""
 
@@ -315,7 +312,7 @@ class PKL(_Format):
         return pickle.dumps(obj)
 
     def _decode(self, data: bytes) -> Any:
-        if not _pickles_allowed():
+        if not pickles_allowed():
             raise ValueError("reading a pickle can run code; if you trust the data, pass "
                              "decoders={'pkl': 'pickle'} to the dataset, or set "
                              "TARN_ALLOW_PICKLE=1 for the whole program")
