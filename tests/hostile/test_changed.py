@@ -383,8 +383,8 @@ def main():
                 step_check(*target)
             for target in every:
                 race_check(*target)
-        generations(folder)
-        single_files(folder)
+            generations(folder)
+            single_files(folder)
         tool_race(folder)
         tool_writes(folder)
     return check.end()
