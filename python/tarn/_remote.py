@@ -62,8 +62,8 @@ def _name(url: str) -> str:
     ('x 1.tar', 'x%201.tar')
     >>> _name("http://host/..%2fx.tar")
     Traceback (most recent call last):
-    tarn.errors.UsageError: http://host/..%2fx.tar: the last part of the URL cannot be the name of a \
-file in the folder of copies (found '../x.tar')
+    tarn.errors.UsageError: http://host/..%2fx.tar: the last part of the URL cannot be used as a file \
+name in the cache folder (found '../x.tar')
     """
     if url[:5].lower() == "s3://":  # keys are not percent-encoded
         name = url.rpartition("/")[2]

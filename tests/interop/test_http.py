@@ -586,7 +586,9 @@ def safety_checks(f):
     def limits():
         """endless or odd headers, slow servers and endless answers end with a clear error"""
         bad(read(f.url + "/long-line"), "limit", "/long-line", "header of the response is too long")
-        bad(read(f.url + "/no-line"), "/no-line", "too long")
+        # libcurl reports what it notices first, which depends on how the data arrive.
+        long = read(f.url + "/no-line")
+        bad(long, "/no-line", "too long" if "too long" in str(long) else "does not speak HTTP")
         bad(read(f.url + "/no-http"), "format", "/no-http", "does not speak HTTP")
         for path in ("/endless-headers", "/endless-continue"):
             bad(read(f.url + path), "limit", "more than 262144 bytes")

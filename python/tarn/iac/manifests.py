@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import csv
+import errno
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Union
+
+from ..errors import shown
 
 TILE_COLUMNS = ("tile_id", "patient_id", "slide_id", "tile_path", "x", "y", "split")
 REQUIRED_TILE_COLUMNS = set(TILE_COLUMNS)
@@ -24,6 +27,13 @@ class TileRecord:
     x: int
     y: int
     split: str
+
+
+def _local(path: Union[str, "os.PathLike[str]"]) -> Path:
+    if ":/" in os.fspath(path):  # a Path of a URL has one slash
+        raise FileNotFoundError(errno.ENOENT, "a tile manifest must be a local file, not a URL",
+                                shown(path))
+    return Path(path)
 
 
 def _record(row: Mapping[str, Any], path: Path, line: int) -> TileRecord:
@@ -43,7 +53,7 @@ def read_tile_manifest(path: Union[str, "os.PathLike[str]"]) -> list[TileRecord]
     >>> read_tile_manifest("tiles.csv")[0].y
     8
     """
-    path = Path(path)
+    path = _local(path)
     with path.open(encoding="utf-8", newline="") as file:
         rows = csv.DictReader(file)
         missing = REQUIRED_TILE_COLUMNS - set(rows.fieldnames or ())
@@ -55,7 +65,7 @@ def read_tile_manifest(path: Union[str, "os.PathLike[str]"]) -> list[TileRecord]
 def write_tile_manifest(path: Union[str, "os.PathLike[str]"],
                         rows: Iterable[Mapping[str, Any]]) -> None:
     """Writes a CSV file of tiles; each row is a dict with the keys of `TILE_COLUMNS`."""
-    path = Path(path)
+    path = _local(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, TILE_COLUMNS)

@@ -6,6 +6,7 @@
 `DEFAULT_ENCODERS` and `DEFAULT_DECODERS` hold an object for each extension. A program can add its
 own formats to them; writers and datasets that are created later use them:
 
+>>> from tarn.itar.encoders import DEFAULT_DECODERS, DEFAULT_ENCODERS
 >>> class Upper(EncoderDecoder):
 ...     def _encode(self, obj):
 ...         return obj.upper().encode()
