@@ -194,16 +194,16 @@ typedef struct tarn_fold_writer_options {
     uint64_t max_count; /* samples per shard; 0: no limit */
     uint64_t max_size;  /* bytes; 0: no limit */
     tarn_roll roll;
-    unsigned threads;                      /* for reading existing shards; 0: all cores */
-    bool no_sync;                          /* do not wait for the disk */
-    const tarn_tar_writer_options *writer; /* for each shard; NULL: the defaults */
-    /* A key may occur again with the rest of its sample, whose members then need not be
-     * consecutive. false: TARN_ERR_EXISTS. */
-    bool repeat_keys;
+    unsigned threads; /* for reading existing shards; 0: all cores */
+    bool no_sync;     /* do not wait for the disk */
     /* Field names are taken as they are, apart from upper case. false: one leading dot is
      * dropped, and names that begin with two are TARN_ERR_USAGE. tarn_pack sets
      * it. */
     bool exact_fields;
+    const tarn_tar_writer_options *writer; /* for each shard; NULL: the defaults */
+    /* A key may occur again with the rest of its sample, whose members then need not be
+     * consecutive. false: TARN_ERR_EXISTS. */
+    bool repeat_keys;
 } tarn_fold_writer_options;
 
 #define TARN_FOLD_WRITER_OPTIONS_INIT                                                    \

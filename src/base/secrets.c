@@ -134,6 +134,7 @@ char *tarn_hide_secrets(char *out, size_t size, const char *text, bool is_url)
             continue;
         }
         if (!next.host) break;
+        next.http |= is_url && u.http; /* a URL within a URL */
         u = next;
         put(&t, text, (size_t)(u.host - text));
         text = skip_user(&u);
