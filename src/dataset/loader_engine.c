@@ -210,9 +210,9 @@ tarn_status tarn__epoch_other(const tarn__epoch *e, uint64_t number, tarn__epoch
     return status;
 }
 
-/* How many windows may be in the list. Making a small window takes less time than waking a
- * thread, so more than depth are allowed while all of them fit in the processor's cache.
- * Decoded windows are larger than that. The caller holds the lock. */
+/* How many windows may be in the list. Making a small window takes less time than waking
+ * a thread, so more than depth are allowed while all of them fit in the processor's
+ * cache. Decoded windows are larger than that. The caller holds the lock. */
 static size_t room(const tarn__engine *e)
 {
     if (!e->may_widen || !e->window_bytes) return e->depth;
