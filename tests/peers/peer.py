@@ -1,10 +1,11 @@
 """What the suites of large packages share: a data set, TAP lines, and skipping what is not installed."""
 import contextlib
-import importlib
+import importlib.util
 import io
 import json
 import os
 import pathlib
+import pkgutil
 import subprocess
 import sys
 import tarfile
@@ -15,14 +16,19 @@ COUNT = 64
 KEYS = [f"s{i:03}" for i in range(COUNT)]
 
 
+def skip(why):
+    """Ends a suite that cannot run."""
+    print(f"1..1\nok 1 - all # SKIP {why}")
+    sys.exit(0)
+
+
 def needs(*packages):
     """Imports packages; without one of them the suite is skipped, and says which."""
     for package in packages:
         try:
             importlib.import_module(package)
         except ImportError as failure:
-            print(f"1..1\nok 1 - all # SKIP {package} is not installed ({failure})")
-            sys.exit(0)
+            skip(f"{package} is not installed ({failure})")
 
 
 @contextlib.contextmanager
@@ -45,6 +51,30 @@ def dataset_folder():
                         out.addfile(info, io.BytesIO(data))
         assert tarn._tarn.main(["tarn", "index", "-q", str(folder)]) == 0
         yield str(folder)
+
+
+# --- Programs that import webdataset ---
+
+
+def imported(program, webdataset, bare=()):
+    """A new copy of a program's module that finds this package, tarn.wds or webdataset itself, under the name
+    webdataset. The packages in `bare` do not run their __init__, which would import other large packages."""
+    for package in bare:
+        spec = importlib.util.find_spec(package) or skip(f"{package} is not installed")
+        sys.modules.setdefault(package, importlib.util.module_from_spec(spec))
+    alias = {}
+    if webdataset.__name__ != "webdataset":
+        alias = {"webdataset." + found.name: importlib.import_module(f"{webdataset.__name__}.{found.name}")
+                 for found in pkgutil.iter_modules(webdataset.__path__)}
+        alias["webdataset"] = webdataset
+    before = {name: sys.modules[name] for name in alias if name in sys.modules}
+    sys.modules.update(alias)
+    try:
+        return importlib.import_module(program)
+    finally:
+        for name in (*alias, program):
+            sys.modules.pop(name, None)
+        sys.modules.update(before)
 
 
 # --- Several processes ---
