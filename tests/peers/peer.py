@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import pkgutil
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -89,16 +90,24 @@ def write(out, rank, seen):
     (pathlib.Path(out) / f"rank{rank}.json").write_text(json.dumps(seen))
 
 
-def started(count, script, *arguments, cwd=None):
-    """Runs a script in processes of torchrun, or alone; returns what it printed."""
+def started(count, script, *arguments, cwd=None, state=None):
+    """Runs a script in processes of torchrun, or alone; returns what it printed. `state` is the folder in which
+    it keeps checkpoints."""
     launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(count)] if count > 1 else []
     env = dict(os.environ, GLOO_SOCKET_IFNAME="lo", OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", CUDA_VISIBLE_DEVICES="")
-    for _ in range(3):
-        done = subprocess.run([sys.executable, *launch, script, *arguments], env=env, cwd=cwd, text=True,
-                              timeout=600, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        # torch 2.13 with gloo sometimes aborts when a process exits, also without tarn.
-        if done.returncode == 0 or "terminate called without an active exception" not in done.stdout:
-            break
+    with folder() as before:
+        if state:
+            shutil.copytree(state, before, dirs_exist_ok=True)
+        for _ in range(3):
+            done = subprocess.run([sys.executable, *launch, script, *arguments], env=env, cwd=cwd, text=True,
+                                  timeout=600, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            # torch 2.13 with gloo sometimes aborts when a process exits, also without tarn. It may have written
+            # checkpoints; the next attempt must begin where this one began.
+            if done.returncode == 0 or "terminate called without an active exception" not in done.stdout:
+                break
+            if state:
+                shutil.rmtree(state)
+                shutil.copytree(before, state)
     assert done.returncode == 0, done.stdout[-4000:]
     return done.stdout
 
@@ -106,7 +115,7 @@ def started(count, script, *arguments, cwd=None):
 def ranks(count, script, data, *arguments, out=None):
     """What each rank wrote, if a script runs in that many processes."""
     with folder() as own:
-        started(count, script, data, out or own, *arguments)
+        started(count, script, data, out or own, *arguments, state=out or own)
         return [json.loads(path.read_text()) for path in sorted(pathlib.Path(out or own).glob("rank*.json"))]
 
 
