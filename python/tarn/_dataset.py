@@ -722,7 +722,7 @@ def open(path: PathLike, fold: str | None = None, fields: Iterable[str] | None =
     images: "numpy" or "pil". array_type: "numpy" or "torch", for decoded arrays.
     decoders: functions of bytes by field or extension, which take precedence, or names of decoders:
         {"pyd": "pickle"}, or of codecs: {"payload": "png"}. No code in a file is run unless it is
-        named here.
+        named here. Names that no field of the file has are an error.
     exif: turn images upright, as the orientation in their EXIF data says, before anything else.
     fallback: decodes images of formats that tarn does not know (BMP, GIF, TIFF, ...): "pillow", or a
         function of bytes that returns an array or a PIL.Image. It runs in the thread that asks for
@@ -766,6 +766,8 @@ def open(path: PathLike, fold: str | None = None, fields: Iterable[str] | None =
     recipe = Recipe(os.path.abspath(where), options, shown=shown_text(shown))
     reading = Reading(decode, images, array_type, decoders, exif, fallback)
     handle = recipe.open()
+    if reading.decoders:
+        reading.check(handle, recipe.shown)
     _warn_of_left_out(handle)
     return Dataset._make(recipe, handle, reading)
 
