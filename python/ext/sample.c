@@ -134,16 +134,22 @@ static PyObject *bytes_of(tarn_view *view)
     return bytes;
 }
 
-/* Adds the sample and the field as a note to an exception of a caller's decoder, which
+/* Adds the sample, the field and its place to an exception of a decoder in Python, which
  * keeps its type. */
-static void note_place(tarn_dataset *set, uint64_t sample, const char *field)
+static void place_exception(const source *from)
 {
     tarn_text key = {NULL, 0, 0};
+    tarn_place place = {.path = NULL};
     tarn_error ignored;
-    char name[128];
-    if (tarn_dataset_key(set, sample, &key, &ignored) == TARN_OK) {
+    char name[128], field[128], where[300];
+    if (tarn_dataset_key(set_of(from), from->sample, &key, &ignored) == TARN_OK) {
         tarn_printable(name, sizeof name, key.data, key.size);
-        tarnpy_note("sample %s: field %s", name, field);
+        tarn_printable(field, sizeof field, from->plan->name, strlen(from->plan->name));
+        snprintf(where, sizeof where, "sample %s: field %s", name, field);
+        if (tarn_dataset_locate(set_of(from), from->sample, from->field, &place,
+                                sizeof place, &ignored) != TARN_OK)
+            place.path = NULL;
+        tarnpy_place(from->dataset->state, where, place.path, place.offset);
     }
     tarn_text_reset(&key);
 }
@@ -154,7 +160,7 @@ static PyObject *called(const source *from, tarn_view *view)
     if (!bytes) return NULL;
     PyObject *result = PyObject_CallFunctionObjArgs(from->plan->call, bytes, NULL);
     Py_DECREF(bytes);
-    if (!result) note_place(set_of(from), from->sample, from->plan->name);
+    if (!result) place_exception(from);
     return result;
 }
 
