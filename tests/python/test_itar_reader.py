@@ -1,10 +1,13 @@
 """iTarDataset: glzn's recorded orders, groups, lookups and filters, and its checks."""
+import base64
 import copy
 import hashlib
+import io
 import json
 import multiprocessing
 import os
 import pickle
+import re
 import shutil
 
 import pytest
@@ -675,6 +678,18 @@ def test_browser(tmp_path):
     for wrong in ({"img_ext": "cls"}, {"img_ext": "png"}, {"page_size": 0}):
         with pytest.raises(ValueError):
             ds.browse(**wrong)
+
+
+def test_a_notebook_shows_the_first_page_after_the_transforms():
+    image = pytest.importorskip("PIL.Image")
+    ds = iTarDataset("01_basic", DATA, "train", ["jpg", "cls"])
+    ds.map_tuple(lambda picture: picture.resize((40, 10)), lambda label: f"<b>{label}")
+    shown = ds.browse(labeldict={"<b>1": "one & all"}, page_size=3, cols=2, width=20)
+    page = shown._repr_html_()
+    told = re.findall(r'base64,([^"]+)"><br>([^<]*)</div>', page)
+    assert [label for _, label in told] == ["&lt;b&gt;0", "one &amp; all", "&lt;b&gt;2"]
+    sizes = {image.open(io.BytesIO(base64.b64decode(data))).size for data, _ in told}
+    assert sizes == {(20, 5)} and "repeat(2," in page and f"3 of {len(ds)}" in page
 
 
 def test_items_of_a_browser_wrap_once(tmp_path):
