@@ -431,6 +431,7 @@ typedef struct iterator {
     PyObject *handle; /* the handle of the dataset at the start; the dataset may get
                          another one */
     bool announces;   /* samples are not in the order of the file */
+    bool overrides;   /* a subclass has its own __getitem__ */
     uint64_t next, end;
     uint64_t step;       /* positions per stretch; 0: not known yet */
     stretch *now, *then; /* then begins where now ends */
@@ -504,8 +505,10 @@ static PyObject *iterator_next(PyObject *object)
     /* Counted before the sample is made, so that a concurrent or nested call gets the
      * next one. */
     uint64_t place = self->next++;
-    PyObject *sample = tarnpy_sample(self->dataset, self->handle,
-                                     self->now->numbers[place - self->now->first]);
+    PyObject *sample = self->overrides
+                           ? tarnpy_dataset_item((PyObject *)self->dataset, place)
+                           : tarnpy_sample(self->dataset, self->handle,
+                                           self->now->numbers[place - self->now->first]);
     if (!sample && self->next == place + 1 && place >= self->now->first)
         self->next = place; /* the next call tries it again */
     if (sample && self->dataset->handle == self->handle)
@@ -567,6 +570,7 @@ PyObject *tarnpy_dataset_iter(PyObject *object)
     tarn_dataset_info_get(((tarnpy_handle *)self->handle)->set, &info, sizeof info);
     self->announces =
         !info.in_order && dataset->views == Py_None && dataset->parts == Py_None;
+    self->overrides = tarnpy_dataset_overrides_item(object);
     self->end = (uint64_t)count;
     self->now = &self->stretches[0];
     self->then = &self->stretches[1];
