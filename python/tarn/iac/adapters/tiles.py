@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import _images
+from .._cache import Path as PackagePath
 from .._core import read_header
 from .._read import PackReader
 from .._write import build_pack
 from ..codecs import JxlCodec, in_threads
 from ..manifests import TileRecord, read_tile_manifest
-from ._grid import MAX_SLIDES, Grid, GridReader, PackagePath, creator, records_of
+from ._grid import MAX_SLIDES, Grid, GridReader, creator, records_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
