@@ -194,7 +194,7 @@ static tarn_status decode(tarn__jxl **jxl, const void *data, size_t size,
                           const tarn_decode_options *options, tarn_value *out,
                           tarn_error *err)
 {
-    tarn_image_info info;
+    tarn_image_info info = {0};
     tarn_dtype dtype;
     JxlDataType type;
     TARN_TRY(tarn__jxl_head(jxl, data, size, &info, err));
