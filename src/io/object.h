@@ -1,0 +1,34 @@
+/* A remote object: where it is requested, and what authenticates the request. The only
+ * place that knows which URL schemes are remote. */
+#ifndef TARN_IO_OBJECT_H
+#define TARN_IO_OBJECT_H
+
+#include "io/http.h"
+
+typedef struct tarn__object {
+    char *url;             /* as used in requests */
+    char *shown;           /* for messages, without secrets */
+    tarn__http_sign *sign; /* NULL: requests are not signed */
+    void *signer;          /* released with free() */
+} tarn__object;
+
+/* Whether a path is a URL of a remote scheme. */
+bool tarn__is_remote(const char *path);
+
+/* Finds the credentials; does not contact the object's server. */
+TARN_CHECKED tarn_status tarn__object_init(tarn__object *object, const char *url,
+                                           tarn_error *err);
+void tarn__object_reset(tarn__object *object);
+
+/* What distinguishes an object from another one at the same URL. */
+typedef struct tarn__object_id {
+    uint64_t size;     /* UINT64_MAX: unknown */
+    char etag[256];    /* "" if the server sends none */
+    char modified[64]; /* the date of the last change; "" if the server sends none */
+} tarn__object_id;
+
+/* Whether they may be the same: both sizes are equal or one is unknown, and so on. A weak
+ * ETag promises the same meaning, not the same bytes, and counts like none. */
+bool tarn__object_agrees(const tarn__object_id *a, const tarn__object_id *b);
+
+#endif
