@@ -16,6 +16,7 @@
     X(easy_setopt)                                                                       \
     X(easy_pause)                                                                        \
     X(easy_strerror)                                                                     \
+    X(getdate)                                                                           \
     X(multi_init)                                                                        \
     X(multi_cleanup)                                                                     \
     X(multi_add_handle)                                                                  \

@@ -60,6 +60,9 @@ typedef struct tarn__http_config {
     tarn__http_sign *sign;
     tarn__http_renew *renew;
     void *signer;
+    /* For tarn__http_read: the response is not wanted if the object is still this one.
+     * "" or NULL: unknown. */
+    const char *known_etag, *known_modified;
 } tarn__http_config;
 
 struct tarn__http {
@@ -172,8 +175,12 @@ TARN_CHECKED tarn_status tarn__http_check_absent(tarn__http *http, const char *u
 /* --- Resources as sources --------------------------------------------------------- */
 
 /* Opens the object at url for reading, with resumption. The input releases signer with
- * free(). */
+ * free(), also after a failure. TARN_END if the object is the known one. */
 TARN_CHECKED tarn_status tarn__http_read(const char *url, const tarn__http_config *config,
                                          tarn__input **out, tarn_error *err);
+
+/* The headers of the first response to an input that tarn__http_read opened: its length,
+ * ETag and date. */
+void tarn__http_read_head(const tarn__input *in, tarn__http_head *out);
 
 #endif

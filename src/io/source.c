@@ -117,6 +117,11 @@ void tarn_source_close(tarn_source *source)
     free(source);
 }
 
+int64_t tarn__source_modified_ns(const tarn_source *source)
+{
+    return source->input->modified_ns;
+}
+
 /* Reads until want bytes, or all remaining bytes, are in the buffer. */
 static tarn_status fill_buffer(tarn_source *source, size_t want, tarn_error *err)
 {

@@ -255,6 +255,26 @@ tarn_status tarn__index_load(const char *path, tarn__load how, tarn_index **out,
     return status == TARN_ERR_STALE ? load_once(path, how, out, err) : status;
 }
 
+tarn_status tarn__index_show(tarn_index *index, const char *path, const char *sums_path,
+                             tarn_error *err)
+{
+    char *copy = strdup(path), *sums_copy = strdup(sums_path);
+    if (!copy || !sums_copy) {
+        free(copy);
+        free(sums_copy);
+        return tarn__fail_memory(err);
+    }
+    free(index->path);
+    index->path = copy;
+    if (index->sums) {
+        free(index->sums->path);
+        index->sums->path = sums_copy;
+    } else {
+        free(sums_copy);
+    }
+    return TARN_OK;
+}
+
 tarn_status tarn_index_load(const char *path, tarn_index **out, tarn_error *err)
 {
     TARN__NEED(err, "path", path);

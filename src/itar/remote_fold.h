@@ -10,42 +10,36 @@
  *     https://host/birds/train.tar            the only shard of a fold
  *     https://host/birds/train.taridx         its index
  *
- * The index and the sums are fetched at the same time. With a cache they are kept there,
- * and the server is asked at each opening whether they have changed. A copy in the cache
- * never changes: each version of a pair of files has its own folder, which gets its name
- * when both files are complete and were checked. */
+ * The query of an http URL also belongs to its index. */
 #ifndef TARN_ITAR_REMOTE_FOLD_H
 #define TARN_ITAR_REMOTE_FOLD_H
 
-#include "io/object.h"
-#include "itar/index.h"
+#include <tarn/folds.h>
 
-#define TARN__REMOTE_INDEX_MAX (UINT64_C(256) << 30) /* bytes of one file */
+#include "io/object.h"
+#include "itar/remote_index.h"
+#include "itar/remote_place.h"
 
 typedef struct tarn__remote_fold_options {
     const char *index; /* a local .taridx, used instead of the remote one; or NULL */
     const char *cache; /* a folder, created if necessary; NULL: nothing is kept */
-    /* Find the shards without an index. Then there is none in the result. */
-    bool no_index;
 } tarn__remote_fold_options;
 
 typedef struct tarn__remote_fold {
     char *name;
-    char *folder;        /* the URL, without a slash at its end */
     char *dataset;       /* the same text for all shards, without secrets */
-    char *index_url;     /* of the .taridx, whether or not it exists */
-    char *index_shown;   /* for messages: its URL without secrets, or a local path */
-    char *index_path;    /* a local file; NULL: there is no index */
     const char **shards; /* URLs, in the order of the fold; ends with NULL */
     size_t n_shards;
-    void *inner;
+    const char *index_path;  /* a local file */
+    tarn_index *index;       /* loaded from it (TARN__LOAD_TRUSTING); see take */
+    struct tarn__found *ids; /* private, like the rest */
+    tarn__index_copy copy;
+    char *texts, *etags;
 } tarn__remote_fold;
 
-/* Whether a path is a URL of a remote scheme with the form of a fold, or of shards. */
-bool tarn__is_remote_fold(const char *path);
-
-/* Finds a fold and fetches its index. TARN_ERR_NO_FILE if there is no index; the message
- * says which command writes it. options may be NULL. */
+/* Finds a fold and fetches its index. The names of its shards are those in the index,
+ * and so are their sizes, as far as they are known. TARN_ERR_NO_FILE if there is no
+ * index; the message says how to write one. options may be NULL. */
 TARN_CHECKED tarn_status tarn__remote_fold_find(const char *url,
                                                 const tarn__remote_fold_options *options,
                                                 tarn__remote_fold **out, tarn_error *err);
@@ -54,14 +48,12 @@ TARN_CHECKED tarn_status tarn__remote_fold_find(const char *url,
  * from it stays valid. */
 void tarn__remote_fold_free(tarn__remote_fold *fold);
 
+/* The index now belongs to the caller. */
+tarn_index *tarn__remote_fold_take(tarn__remote_fold *fold);
+
 /* What is known about a shard without asking for it: from the listing, or its size from
  * the sums. */
 void tarn__remote_fold_id(const tarn__remote_fold *fold, size_t shard,
                           tarn__object_id *out);
-
-/* Loads the index; messages will name its URL. */
-TARN_CHECKED tarn_status tarn__remote_fold_load(const tarn__remote_fold *fold,
-                                                tarn__load how, tarn_index **out,
-                                                tarn_error *err);
 
 #endif
