@@ -270,6 +270,20 @@ bool cli_has_order(const cli_args *args);
         "mix", 0, "N", "buckets: mix shards, with N buckets per shard"                   \
     }
 
+/* remote.c: remote folds. */
+/* Takes the options that CLI_REMOTE adds to a command. */
+void cli_remote_begin(const cli_args *args);
+void cli_remote_options(const char *path, tarn_dataset_options *o);
+/* Whether a path is the URL of a fold. For .tar files this depends on whether there is an
+ * index; without one they are streams. */
+bool cli_is_remote_fold(const char *path);
+
+#define CLI_REMOTE                                                                       \
+    {"index", 0, "FILE", "remote folds: a local .taridx instead of that of the shards"}, \
+    {                                                                                    \
+        "cache", 0, "DIR", "remote files: keep what is read here (default: $TARN_CACHE)" \
+    }
+
 /* stream.c: archives that are read sequentially. */
 typedef struct cli_stream {
     tarn_samples *samples;

@@ -256,6 +256,7 @@ static const cli_option options[] = {
     {"lenient", 0, NULL, "without an index: skip damaged parts"},
     CLI_ALLOW_PIPE,
     CLI_MAX_SAMPLE,
+    CLI_REMOTE,
     {NULL, 0, NULL, NULL}};
 
 static const cli_example examples[] = {

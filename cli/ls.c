@@ -285,6 +285,7 @@ static const cli_option options[] = {
     {"where", 0, "COL=VALUE",
      "record packs: only rows with this value; also COL>N, >=, <, <=; repeat it for AND"},
     CLI_ORDER,
+    CLI_REMOTE,
     {"json", 0, NULL, "print one JSON object per sample, one per line"},
     {NULL, 0, NULL, NULL}};
 

@@ -30,6 +30,7 @@ static int run(const cli_command *command, int argc, char **argv)
     int status = cli_parse(command, argc, argv, &args);
     if (status == CLI_OK) {
         cli_catch_interrupt();
+        cli_remote_begin(&args);
         status = command->run(&args);
     }
     cli_args_free(&args);

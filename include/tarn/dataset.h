@@ -102,6 +102,17 @@ typedef struct tarn_dataset_options {
      * these shards, which may have any names. Without an index, and with scan, they are
      * scanned. */
     const char *const *shards;
+
+    /* Remote files (http, https, s3, ...): the folder of the cache, which any number of
+     * processes and datasets may share, and the bytes that it may take on disk; 0: no
+     * limit. NULL: that of the environment variable TARN_CACHE, or if that is not set,
+     * nothing is kept on disk. "": nothing is kept. The limit counts only with a
+     * folder. */
+    const char *cache;
+    uint64_t cache_limit;
+    /* Remote folds: a local .taridx of exactly these shards, used instead of the one next
+     * to them. NULL: that one, or the one in the cache if it has not changed. */
+    const char *index_path;
 } tarn_dataset_options;
 
 #define TARN_DATASET_OPTIONS_INIT                                                        \

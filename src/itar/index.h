@@ -106,6 +106,9 @@ TARN_CHECKED tarn_status tarn__index_load(const char *path, tarn__load how,
 TARN_CHECKED tarn_status tarn__index_show(tarn_index *index, const char *path,
                                           const char *sums_path, tarn_error *err);
 
+/* Checks every row of an index that was loaded TARN__LOAD_TRUSTING. */
+TARN_CHECKED tarn_status tarn__index_check(const tarn_index *index, tarn_error *err);
+
 typedef uint64_t (*tarn__hash)(const char *key, size_t len);
 
 /* tarn_index_build without a path, with the hash to use; tests replace it to make keys

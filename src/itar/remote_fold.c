@@ -205,16 +205,6 @@ static tarn_status check_shards(tarn__remote_fold *f, tarn_error *err)
 
 /* --- Finding ------------------------------------------------------------------------ */
 
-static char *with_ending(const char *index_url, const char *ending)
-{
-    char *url;
-    size_t len = tarn__remote_bare(index_url), old = strlen(".taridx");
-    if (asprintf(&url, "%.*s%s%s", (int)(len - old), index_url, ending, index_url + len) <
-        0)
-        return NULL;
-    return url;
-}
-
 /* What to do without an index. */
 static void explain_missing(const tarn__place_url *p, const char *url, tarn_error *err)
 {
@@ -238,10 +228,7 @@ static tarn_status fetch_index(tarn__remote_fold *f, const tarn__place_url *p,
                                const char *url, const char *index_url, const char *cache,
                                tarn_error *err)
 {
-    char *sums_url = with_ending(index_url, ".tarsum");
-    if (!sums_url) return tarn__fail_memory(err);
-    tarn_status status = tarn__index_fetch(index_url, sums_url, cache, &f->copy, err);
-    free(sums_url);
+    tarn_status status = tarn__index_fetch(index_url, cache, &f->copy, err);
     if (status == TARN_ERR_NO_FILE) explain_missing(p, url, err);
     TARN_TRY(status);
     f->index = f->copy.index;

@@ -16,6 +16,7 @@
 #include "base/pool.h"
 #include "io/object.h"
 #include "io/url.h"
+#include "itar/remote_place.h"
 #include "itar/remote_version.h"
 #include "tar/keys.h"
 
@@ -317,12 +318,24 @@ static tarn_status fetch(attempt *a, tarn__index_copy *out, tarn_error *err)
                          "the index is being replaced; try again");
 }
 
-tarn_status tarn__index_fetch(const char *index_url, const char *sums_url,
-                              const char *cache, tarn__index_copy *out, tarn_error *err)
+static char *sums_url_of(const char *index_url)
 {
+    char *url;
+    size_t len = tarn__remote_bare(index_url);
+    if (asprintf(&url, "%.*s.tarsum%s", (int)(len - strlen(".taridx")), index_url,
+                 index_url + len) < 0)
+        return NULL;
+    return url;
+}
+
+tarn_status tarn__index_fetch(const char *index_url, const char *cache,
+                              tarn__index_copy *out, tarn_error *err)
+{
+    char *sums_url = sums_url_of(index_url);
+    *out = (tarn__index_copy){0};
+    if (!sums_url) return tarn__fail_memory(err);
     attempt a = {.urls = {index_url, sums_url},
                  .shown = {tarn__url_shown(index_url), tarn__url_shown(sums_url)}};
-    *out = (tarn__index_copy){0};
     tarn_status status = a.shown[0] && a.shown[1] ? TARN_OK : tarn__fail_memory(err);
     if (status == TARN_OK && cache) {
         uint64_t hash = tarn__key_hash(a.shown[INDEX], strlen(a.shown[INDEX]));
@@ -333,6 +346,7 @@ tarn_status tarn__index_fetch(const char *index_url, const char *sums_url,
     }
     if (status == TARN_OK) status = fetch(&a, out, err);
     free(a.entry);
+    free(sums_url);
     free(a.shown[0]);
     free(a.shown[1]);
     return status;

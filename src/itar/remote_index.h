@@ -13,12 +13,12 @@ typedef struct tarn__index_copy {
     tarn_index *index; /* loaded from it; belongs to the copy */
 } tarn__index_copy;
 
-/* Fetches both files at the same time. With a cache (a folder) they are kept there, and
+/* Fetches FOLD.taridx and the FOLD.tarsum next to it at the same time. A query at the end
+ * of the URL belongs to both. With a cache (a folder) they are kept there, and
  * the server is only asked whether they have changed. TARN_ERR_NO_FILE if there is no
  * index. Messages name the URLs. */
-TARN_CHECKED tarn_status tarn__index_fetch(const char *index_url, const char *sums_url,
-                                           const char *cache, tarn__index_copy *out,
-                                           tarn_error *err);
+TARN_CHECKED tarn_status tarn__index_fetch(const char *index_url, const char *cache,
+                                           tarn__index_copy *out, tarn_error *err);
 
 /* Removes a temporary copy. An index that was loaded from it stays valid. */
 void tarn__index_copy_reset(tarn__index_copy *copy);

@@ -16,6 +16,7 @@
 #include "itar/folder.h"
 #include "itar/index.h"
 #include "itar/locate.h"
+#include "itar/remote_fold.h"
 #include "itar/repair.h"
 #include "tar/keys.h"
 
@@ -31,6 +32,7 @@ typedef struct verifier {
     const char *index_path; /* of the current fold; NULL for a single archive */
     const char *const *shards;
     size_t n_shards;
+    tarn_index *given;  /* of a remote fold, already loaded; NULL: load it */
     tarn_index *stored; /* NULL if there is none, or it cannot be read */
     tarn__sums *sums;   /* from the stored index, or loaded separately */
     tarn__sums *own_sums;
@@ -88,11 +90,23 @@ static void report_removed_index(verifier *v, const char *sums_path)
         "the index of these checksums does not exist; tarn verify --repair rebuilds it");
 }
 
+static tarn_status check_given(verifier *v, tarn_error *err)
+{
+    tarn_status status = tarn__index_check(v->given, err);
+    if (status == TARN_OK)
+        v->stored = v->given;
+    else
+        tarn_index_free(v->given);
+    v->given = NULL;
+    return status;
+}
+
 static tarn_status load_stored(verifier *v, tarn_error *err)
 {
     tarn_error why;
     tarn_status status =
-        tarn__index_load(v->index_path, TARN__LOAD_CHECKED, &v->stored, &why);
+        v->given ? check_given(v, &why)
+                 : tarn__index_load(v->index_path, TARN__LOAD_CHECKED, &v->stored, &why);
     v->has_index = status != TARN_ERR_NO_FILE;
     if (status == TARN_ERR_MEMORY || status == TARN_ERR_IO) {
         if (err) *err = why;
@@ -383,7 +397,7 @@ static tarn_status settle_rule(const verifier *v, tarn_keys *out, tarn_error *er
     tarn__filecache *files;
     struct stat st;
     *out = v->sums ? v->sums->keys : TARN_KEYS_BASE;
-    if (v->sums || !v->stored) return TARN_OK;
+    if (v->sums || !v->stored || tarn__is_remote(v->shards[0])) return TARN_OK;
     uint64_t *sizes = calloc(v->n_shards + 1, sizeof *sizes);
     if (!sizes) return tarn__fail_memory(err);
     for (size_t i = 0; i < v->n_shards; i++)
@@ -472,14 +486,16 @@ static tarn_status repair_fold(verifier *v, uint64_t problems, tarn_error *err)
     return status;
 }
 
+/* Takes over given. */
 static tarn_status verify_fold(const tarn_verify_options *options,
                                tarn_verify_report *report, const char *index_path,
-                               const char *const *shards, size_t n_shards,
-                               tarn_error *err)
+                               tarn_index *given, const char *const *shards,
+                               size_t n_shards, tarn_error *err)
 {
     verifier v = {.options = options,
                   .report = report,
                   .index_path = index_path,
+                  .given = given,
                   .shards = shards,
                   .n_shards = n_shards};
     uint64_t before = report->problems;
@@ -521,10 +537,84 @@ static tarn_status verify_folder(const char *path, const tarn_verify_options *op
     for (size_t i = 0; status == TARN_OK && i < found->count; i++) {
         tarn_error why;
         const tarn_listed_fold *one = found->folds[i];
-        status = verify_fold(options, report, one->index_path, one->shards, one->n_shards,
-                             &why);
+        status = verify_fold(options, report, one->index_path, NULL, one->shards,
+                             one->n_shards, &why);
         status = pass_failure(options, report, status, &why, err);
     }
+    tarn_folds_free(found);
+    return status;
+}
+
+/* --- Remote folds ------------------------------------------------------------------- */
+
+static tarn_status verify_given(const tarn_verify_options *options,
+                                tarn_verify_report *report, tarn_index *index,
+                                const char *const *shards, size_t n_shards,
+                                tarn_error *err)
+{
+    char *path = index ? strdup(index->path) : NULL;
+    if (index && !path) {
+        tarn_index_free(index);
+        return tarn__fail_memory(err);
+    }
+    tarn_status status = verify_fold(options, report, path, index, shards, n_shards, err);
+    free(path);
+    return status;
+}
+
+/* A fold with an index of the caller, or whose shards only the index can name. */
+static tarn_status verify_found(const char *url, const tarn_verify_options *options,
+                                tarn_verify_report *report, tarn_error *err)
+{
+    tarn__remote_fold *f;
+    tarn__remote_fold_options o = {options->index_path, options->cache};
+    TARN_TRY(tarn__remote_fold_find(url, &o, &f, err));
+    tarn_status status = verify_given(options, report, tarn__remote_fold_take(f),
+                                      f->shards, f->n_shards, err);
+    tarn__remote_fold_free(f);
+    return status;
+}
+
+static tarn_status verify_listed(const tarn_listed_fold *one,
+                                 const tarn_verify_options *options,
+                                 tarn_verify_report *report, tarn_error *err)
+{
+    tarn__index_copy copy;
+    tarn_error why;
+    tarn_status status = tarn__index_fetch(one->index_path, options->cache, &copy, &why);
+    if (status == TARN_ERR_NO_FILE) status = TARN_OK;
+    if (status == TARN_OK) {
+        /* One archive of several: the index has the others as well. */
+        bool other = one->n_shards == 1 && copy.index && copy.index->sums &&
+                     copy.index->sums->n_shards > 1;
+        tarn_index *index = other ? NULL : copy.index;
+        if (!other) copy.index = NULL;
+        status = verify_given(options, report, index, one->shards, one->n_shards, &why);
+    }
+    tarn__index_copy_reset(&copy);
+    return pass_failure(options, report, status, &why, err);
+}
+
+static tarn_status verify_remote(const char *url, const tarn_verify_options *options,
+                                 tarn_verify_report *report, tarn_error *err)
+{
+    tarn_folds *found;
+    tarn_error why;
+    if (options->repair)
+        return tarn__fail_at(err, TARN_ERR_USAGE, url, TARN_NO_OFFSET,
+                             "a remote fold cannot be repaired; write a new index with "
+                             "tarn index");
+    tarn_status status =
+        options->index_path ? TARN_ERR_UNSUPPORTED : tarn_folds_list(url, &found, &why);
+    if (status == TARN_ERR_UNSUPPORTED) {
+        status = verify_found(url, options, report, &why);
+        if (!tarn_is_not_found(status))
+            return pass_failure(options, report, status, &why, err);
+    }
+    if (status != TARN_OK && err) *err = why;
+    TARN_TRY(status);
+    for (size_t i = 0; status == TARN_OK && i < found->count; i++)
+        status = verify_listed(found->folds[i], options, report, err);
     tarn_folds_free(found);
     return status;
 }
@@ -615,11 +705,13 @@ tarn_status tarn__fold_verify(const char *path, const tarn_verify_options *optio
                               tarn_verify_report *report, tarn_error *err)
 {
     struct stat st;
+    if (tarn_remote_form(path) != TARN_REMOTE_NONE)
+        return verify_remote(path, options, report, err);
     if (tarn_tar_is_stream(path)) return verify_stream(path, options, report, err);
     if (stat(path, &st) != 0 || S_ISDIR(st.st_mode))
         return verify_folder(path, options, report, err);
     if (tarn__is_index_path(path)) return verify_taridx(path, options, report, err);
     tarn_error why;
-    tarn_status status = verify_fold(options, report, NULL, &path, 1, &why);
+    tarn_status status = verify_fold(options, report, NULL, NULL, &path, 1, &why);
     return pass_failure(options, report, status, &why, err);
 }
