@@ -114,6 +114,19 @@ static void keep_range(tarn__http_head *head, const char *value, size_t len)
     head->has_range = true;
 }
 
+/* <URL>; rel="next", <URL>; rel="last" */
+static void keep_next(tarn__http_head *head, const char *value, size_t len)
+{
+    static const char next[] = "rel=\"next\"";
+    const char *end = value + len;
+    const char *rel = memmem(value, len, next, sizeof next - 1);
+    if (!rel) return;
+    const char *from = memrchr(value, '<', (size_t)(rel - value));
+    const char *to = from ? memchr(from, '>', (size_t)(end - from)) : NULL;
+    if (to && to < rel)
+        keep_value(head->next, sizeof head->next, from + 1, (size_t)(to - from - 1));
+}
+
 static void begin_head(tarn__http_head *head, const char *line, size_t len)
 {
     const char *at = memchr(line, ' ', len), *end = line + len;
@@ -141,6 +154,8 @@ void tarn__http_head_line(tarn__http_head *head, const char *line, size_t len)
         keep_value(head->region, sizeof head->region, value, n);
     else if (header_is(line, len, TARN__S3_MARK, &value, &n))
         keep_value(head->mark, sizeof head->mark, value, n);
+    else if (header_is(line, len, "Link", &value, &n))
+        keep_next(head, value, n);
 }
 
 static size_t on_header(char *line, size_t one, size_t len, void *context)
@@ -261,6 +276,7 @@ static void set_common(tarn__http *http, const char *url)
     http->curl->easy_setopt(easy, CURLOPT_OPENSOCKETDATA, http);
     http->curl->easy_setopt(easy, CURLOPT_FOLLOWLOCATION, http->config.follow ? 1L : 0L);
     http->curl->easy_setopt(easy, CURLOPT_MAXREDIRS, (long)MAX_REDIRECTS);
+    if (http->config.direct) http->curl->easy_setopt(easy, CURLOPT_PROXY, "");
     set_authorities(http);
     http->curl->easy_setopt(easy, CURLOPT_CONNECTTIMEOUT,
                             (long)http->config.connect_seconds);

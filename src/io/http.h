@@ -5,6 +5,7 @@
 #ifndef TARN_IO_HTTP_H
 #define TARN_IO_HTTP_H
 
+#include "base/buf.h"
 #include "io/curl.h"
 #include "io/input.h"
 #include "io/output.h"
@@ -23,6 +24,7 @@ typedef struct tarn__http_head {
     char modified[64];
     char region[64]; /* the region of the bucket, as reported by S3 */
     char mark[64];   /* TARN__S3_MARK of the object */
+    char next[1024]; /* the URL of the next page, from Link */
 } tarn__http_head;
 
 /* Parses one header line; a status line resets everything, as after a redirect. */
@@ -57,6 +59,7 @@ typedef struct tarn__http_config {
     unsigned connect_seconds, stall_seconds, retries;
     unsigned min_speed; /* bytes per second that a response must have; 0: any */
     bool follow;        /* follow redirects */
+    bool direct;        /* without a proxy */
     tarn__http_sign *sign;
     tarn__http_renew *renew;
     void *signer;
@@ -165,6 +168,11 @@ TARN_CHECKED tarn_status tarn__http_check_reply(const tarn__http *http,
 TARN_CHECKED tarn_status tarn__http_exchange(tarn__http *http,
                                              const tarn__http_request *request,
                                              tarn__http_reply *reply, tarn_error *err);
+
+/* The same for responses of up to body->max bytes; any status but 200 is an error. */
+TARN_CHECKED tarn_status tarn__http_load(tarn__http *http,
+                                         const tarn__http_request *request,
+                                         tarn__buf *body, tarn_error *err);
 
 /* The check for overwrite=false: TARN_ERR_EXISTS if url exists. If a server does not
  * answer the question, the object is assumed not to exist; then only the condition sent

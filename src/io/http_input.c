@@ -35,6 +35,7 @@ typedef struct http_input {
     char etag[256], modified[64];
     bool conditional;    /* the first request has a condition */
     unsigned attempt;    /* since bytes were received */
+    bool renewed;        /* the last request was signed again, because it was refused */
     uint64_t renewed_at; /* a position */
     char reply[REPLY];   /* the body of a refused response */
     size_t reply_size;
@@ -97,6 +98,7 @@ static verdict judge_response(http_input *h)
         bool fits = head->has_range && head->range_first == h->position &&
                     is_same(h, head, head->range_total);
         if (!fits) return refuse_changed(h);
+        h->renewed = false;
         if (h->total == UINT64_MAX) h->total = head->range_total;
         return ACCEPTED;
     }
@@ -196,7 +198,13 @@ static tarn_status fail_read(http_input *h, tarn_error *err)
 /* Starts another attempt, or returns the failure of the last one. */
 static tarn_status try_again(http_input *h, tarn_error *err)
 {
+    const tarn__http_config *c = &h->http.config;
     bool lost = h->verdict != REFUSED && h->http.result == CURLE_OK;
+    if (h->verdict == REFUSED && h->failure == TARN_OK && c->renew && !h->renewed &&
+        c->renew(c->signer, h->http.head.status, h->reply, h->reply_size)) {
+        h->renewed = true;
+        return begin_request(h, err);
+    }
     if (h->position - h->renewed_at >= RENEWED_AFTER) {
         h->attempt = 0;
         h->renewed_at = h->position;
@@ -322,19 +330,4 @@ void tarn__http_read_head(const tarn__input *in, tarn__http_head *out)
         .status = 200, .has_length = h->total != UINT64_MAX, .length = h->total};
     memcpy(out->etag, h->etag, sizeof out->etag);
     memcpy(out->modified, h->modified, sizeof out->modified);
-}
-
-tarn_status tarn__http_input_open(const char *url, const char *shown,
-                                  const tarn_source_options *options, tarn__input **out,
-                                  tarn_error *err)
-{
-    tarn__http_config config = {
-        .shown = shown,
-        .connect_seconds = options->connect_seconds,
-        .stall_seconds = options->stall_seconds,
-        .retries = options->retries,
-        .min_speed = options->min_speed,
-        .follow = true,
-    };
-    return tarn__http_read(url, &config, out, err);
 }

@@ -5,14 +5,15 @@
 
 #include "base/buf.h"
 #include "base/error.h"
-#include "io/http.h"
+#include "io/object.h"
+#include "io/output.h"
 
 enum { SMALL = 8 << 20 };
 
 typedef struct http_output {
     tarn__output out;
     tarn__http http;
-    char *url, *shown;
+    tarn__object object;
     bool overwrite;
     tarn__buf held;   /* while the data is small */
     bool streaming;   /* the data is not small */
@@ -79,7 +80,7 @@ static tarn_status begin_stream(http_output *h, tarn_error *err)
 {
     tarn__http_request request = {
         .method = "PUT",
-        .url = h->url,
+        .url = h->object.url,
         .headers = h->overwrite ? NULL : only_new,
         .body_size = UINT64_MAX,
     };
@@ -105,7 +106,7 @@ static tarn_status send_small(http_output *h, tarn_error *err)
 {
     tarn__http_request request = {
         .method = "PUT",
-        .url = h->url,
+        .url = h->object.url,
         .headers = h->overwrite ? NULL : only_new,
         .body = h->held.data,
         .body_size = h->held.size,
@@ -130,8 +131,7 @@ static void http_abandon(tarn__output *out)
     http_output *h = (http_output *)out;
     tarn__http_reset(&h->http);
     tarn__buf_reset(&h->held);
-    free(h->url);
-    free(h->shown);
+    tarn__object_reset(&h->object);
     free(h);
 }
 
@@ -153,20 +153,15 @@ tarn_status tarn__http_output_open(const char *url, const char *shown,
     if (!h) return tarn__fail_memory(err);
     h->out.ops = &ops;
     h->overwrite = options->overwrite;
-    h->url = strdup(url);
-    h->shown = strdup(shown);
     tarn__buf_init(&h->held, SMALL);
-    tarn__http_config config = {
-        .shown = h->shown,
-        .connect_seconds = options->connect_seconds,
-        .stall_seconds = options->stall_seconds,
-        .retries = options->retries,
-        .follow = true,
-    };
-    tarn_status status = h->url && h->shown ? TARN_OK : tarn__fail_memory(err);
+    tarn_status status = tarn__object_init(&h->object, url, err);
+    tarn__http_config config = tarn__object_http(&h->object);
+    config.connect_seconds = options->connect_seconds;
+    config.stall_seconds = options->stall_seconds;
+    config.retries = options->retries;
     if (status == TARN_OK) status = tarn__http_init(&h->http, &config, err);
     if (status == TARN_OK && !h->overwrite)
-        status = tarn__http_check_absent(&h->http, url, err);
+        status = tarn__http_check_absent(&h->http, h->object.url, err);
     if (status != TARN_OK) {
         http_abandon(&h->out);
         return status;

@@ -33,7 +33,6 @@ typedef tarn_status tarn__input_open(const char *url, const char *shown,
                                      tarn__input **out, tarn_error *err);
 
 tarn__input_open tarn__stdin_open, tarn__file_input_open, tarn__file_url_open,
-    tarn__pipe_input_open, tarn__http_input_open, tarn__s3_input_open,
-    tarn__calls_input_open;
+    tarn__pipe_input_open, tarn__object_input_open, tarn__calls_input_open;
 
 #endif

@@ -5,33 +5,28 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "io/s3.h"
+#include "io/input.h"
+#include "io/stores.h"
 #include "io/url.h"
 
-static tarn_status init_http(tarn__object *object, const char *url, tarn_error *err)
+static tarn_status init_http(tarn__object *object, const char *url, bool list,
+                             tarn_error *err)
 {
+    if (list)
+        return tarn__fail(err, TARN_ERR_UNSUPPORTED,
+                          "HTTP has no listing of files; name them with braces, as in "
+                          "https://host/train-{000000..000099}.tar");
     object->url = strdup(url);
     object->follow = true;
     return object->url ? TARN_OK : tarn__fail_memory(err);
 }
 
-static tarn_status init_s3(tarn__object *object, const char *url, tarn_error *err)
-{
-    tarn__s3_object s3;
-    TARN_TRY(tarn__s3_object_init(&s3, url, err));
-    object->url = s3.url;
-    object->sign = tarn__s3_sign;
-    object->signer = s3.signer;
-    return TARN_OK;
-}
-
 static const struct scheme {
     const char *name;
-    tarn_status (*init)(tarn__object *object, const char *url, tarn_error *err);
+    tarn__store_init *init;
 } schemes[] = {
-    {"http", init_http},
-    {"https", init_http},
-    {"s3", init_s3},
+    {"http", init_http},   {"https", init_http},  {"s3", tarn__s3_init},
+    {"gs", tarn__gs_init}, {"az", tarn__az_init}, {"hf", tarn__hf_init},
 };
 
 static const struct scheme *scheme_of(const char *url)
@@ -46,17 +41,55 @@ bool tarn__is_remote(const char *path)
     return scheme_of(path) != NULL;
 }
 
-tarn_status tarn__object_init(tarn__object *object, const char *url, tarn_error *err)
+static tarn_status init(tarn__object *object, const char *url, bool list, tarn_error *err)
 {
     const struct scheme *scheme = scheme_of(url);
     *object = (tarn__object){0};
     object->shown = tarn__url_shown(url);
     if (!object->shown) return tarn__fail_memory(err);
-    tarn_status status = scheme ? scheme->init(object, url, err)
+    tarn_status status = scheme ? scheme->init(object, url, list, err)
                                 : tarn__fail(err, TARN_ERR_USAGE, "not a remote URL");
     if (status == TARN_OK) return TARN_OK;
     if (err && !err->path[0]) tarn__error_place(err, object->shown, TARN_NO_OFFSET);
     tarn__object_reset(object);
+    return status;
+}
+
+tarn_status tarn__object_init(tarn__object *object, const char *url, tarn_error *err)
+{
+    return init(object, url, false, err);
+}
+
+tarn_status tarn__object_init_list(tarn__object *object, const char *url, tarn_error *err)
+{
+    return init(object, url, true, err);
+}
+
+tarn__http_config tarn__object_http(const tarn__object *object)
+{
+    return (tarn__http_config){
+        .shown = object->shown,
+        .follow = object->follow,
+        .sign = object->sign,
+        .renew = object->renew,
+        .signer = object->signer,
+    };
+}
+
+tarn_status tarn__object_input_open(const char *url, const char *shown,
+                                    const tarn_source_options *options, tarn__input **out,
+                                    tarn_error *err)
+{
+    tarn__object object;
+    TARN_TRY(tarn__object_init(&object, url, err));
+    tarn__http_config config = tarn__object_http(&object);
+    config.connect_seconds = options->connect_seconds;
+    config.stall_seconds = options->stall_seconds;
+    config.retries = options->retries;
+    config.min_speed = options->min_speed;
+    tarn_status status = tarn__http_read(object.url, &config, out, err);
+    object.signer = NULL; /* the input owns it, or has freed it */
+    tarn__object_reset(&object);
     return status;
 }
 

@@ -36,10 +36,11 @@ class Outcome:
 def environment(more=None):
     """The caller's environment, without variables that would redirect requests."""
     env = {k: v for k, v in os.environ.items()
-           if not k.lower().endswith("_proxy") and not k.startswith("AWS_") and
-           k not in ("CURL_CA_BUNDLE", "SSL_CERT_FILE")}
-    env.update(more or {}, no_proxy="*")
-    return env
+           if not k.lower().endswith("_proxy") and k not in ("CURL_CA_BUNDLE", "SSL_CERT_FILE") and
+           not k.startswith(("AWS_", "GOOGLE_", "GCE_", "GS_", "AZURE_", "HF_", "STORAGE_EMULATOR"))}
+    env.update({"AWS_EC2_METADATA_DISABLED": "true", "NO_GCE_CHECK": "true", "no_proxy": "*"})
+    env.update(more or {})
+    return {k: v for k, v in env.items() if v is not None}
 
 
 def urlcat(*args, data=b"", env=None):
