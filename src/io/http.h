@@ -47,12 +47,18 @@ typedef struct tarn__http tarn__http;
 typedef tarn_status tarn__http_sign(void *signer, const tarn__http_request *request,
                                     tarn__http *http, tarn_error *err);
 
+/* Whether a request that was refused (with this status and body) may succeed if it is
+ * signed again, because its credentials had expired or the clocks differ. Asked once for
+ * each request. May contact the servers that give credentials. */
+typedef bool tarn__http_renew(void *signer, long status, const char *body, size_t len);
+
 typedef struct tarn__http_config {
     const char *shown; /* for messages; must outlive the client */
     unsigned connect_seconds, stall_seconds, retries;
     unsigned min_speed; /* bytes per second that a response must have; 0: any */
     bool follow;        /* follow redirects */
     tarn__http_sign *sign;
+    tarn__http_renew *renew;
     void *signer;
 } tarn__http_config;
 

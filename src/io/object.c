@@ -11,6 +11,7 @@
 static tarn_status init_http(tarn__object *object, const char *url, tarn_error *err)
 {
     object->url = strdup(url);
+    object->follow = true;
     return object->url ? TARN_OK : tarn__fail_memory(err);
 }
 

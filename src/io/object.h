@@ -8,8 +8,10 @@
 typedef struct tarn__object {
     char *url;             /* as used in requests */
     char *shown;           /* for messages, without secrets */
-    tarn__http_sign *sign; /* NULL: requests are not signed */
-    void *signer;          /* released with free() */
+    tarn__http_sign *sign;   /* NULL: requests are not signed */
+    tarn__http_renew *renew; /* NULL: a refused request stays refused */
+    void *signer;            /* released with free() */
+    bool follow;             /* the server may redirect */
 } tarn__object;
 
 /* Whether a path is a URL of a remote scheme. */
