@@ -15,6 +15,7 @@
     X(easy_reset)                                                                        \
     X(easy_setopt)                                                                       \
     X(easy_pause)                                                                        \
+    X(easy_getinfo)                                                                      \
     X(easy_strerror)                                                                     \
     X(getdate)                                                                           \
     X(multi_init)                                                                        \
@@ -23,6 +24,11 @@
     X(multi_remove_handle)                                                               \
     X(multi_perform)                                                                     \
     X(multi_poll)                                                                        \
+    X(multi_setopt)                                                                      \
+    X(multi_wakeup)                                                                      \
+    X(share_cleanup)                                                                     \
+    X(share_init)                                                                        \
+    X(share_setopt)                                                                      \
     X(multi_info_read)                                                                   \
     X(slist_append)                                                                      \
     X(slist_free_all)

@@ -63,8 +63,10 @@ TARN_CHECKED tarn_status tarn__fetch_begin(tarn__fetch *const *fetches, size_t c
 TARN_CHECKED tarn_status tarn__fetch_wait(tarn__fetch *const *fetches, size_t count,
                                           tarn_error *err);
 
-/* Gives up fetches that are not over; they are over with TARN_ERR_INTERRUPTED (or the
- * status that the library uses for it) when this returns. */
+/* Gives up fetches that are not over. When this returns, they are over, with
+ * TARN_ERR_CANCELLED if they were given up, and their over has returned. Only one thread
+ * may wait for a fetch or cancel it, and not in over. A fetch without over must be waited
+ * for or cancelled, or its memory is not released. */
 void tarn__fetch_cancel(tarn__fetch *const *fetches, size_t count);
 
 typedef struct tarn__fetch_stats {

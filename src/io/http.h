@@ -19,12 +19,14 @@ typedef struct tarn__http_head {
     long status;
     bool has_length, has_range;
     uint64_t length;
-    uint64_t range_first, range_total; /* UINT64_MAX: unknown */
+    uint64_t range_first, range_last, range_total; /* UINT64_MAX: unknown */
+    uint64_t retry_after;                          /* seconds; 0: unknown */
     char etag[256];
     char modified[64];
     char region[64]; /* the region of the bucket, as reported by S3 */
     char mark[64];   /* TARN__S3_MARK of the object */
     char next[1024]; /* the URL of the next page, from Link */
+    char encoding[64];
 } tarn__http_head;
 
 /* Parses one header line; a status line resets everything, as after a redirect. */
@@ -102,6 +104,11 @@ TARN_CHECKED tarn_status tarn__http_init(tarn__http *http,
                                          tarn_error *err);
 void tarn__http_reset(tarn__http *http);
 
+/* A client for prepared requests only, whose transfers the caller runs. */
+TARN_CHECKED tarn_status tarn__http_init_shared(tarn__http *http,
+                                                const tarn__http_config *config,
+                                                tarn_error *err);
+
 /* Callbacks for the body of the response (take) and of the request (give; NULL: the body
  * is in the request). They have the types of libcurl's callbacks, and both may pause. */
 typedef struct tarn__http_flow {
@@ -113,6 +120,12 @@ typedef struct tarn__http_flow {
 /* Adds "Name: value" to the request that is being prepared. */
 TARN_CHECKED tarn_status tarn__http_add_header(tarn__http *http, const char *line,
                                                tarn_error *err);
+
+/* Prepares http->easy for a request. Flags and counters of the client are set while it is
+ * transferred; result is the caller's task. */
+TARN_CHECKED tarn_status tarn__http_prepare(tarn__http *http,
+                                            const tarn__http_request *request,
+                                            const tarn__http_flow *flow, tarn_error *err);
 
 /* Sends a request; tarn__http_pump does the rest. */
 TARN_CHECKED tarn_status tarn__http_begin(tarn__http *http,
@@ -130,8 +143,9 @@ void tarn__http_pump(tarn__http *http);
 /* Whether a retry may succeed. */
 bool tarn__http_may_retry(const tarn__http *http);
 
-/* Sleeps longer before each attempt; attempts are counted from 1. */
-void tarn__http_back_off(unsigned attempt);
+/* How long to wait before an attempt; longer before each. Attempts are counted from 1. */
+unsigned tarn__http_pause_ms(unsigned attempt);
+void tarn__http_back_off(unsigned attempt); /* sleeps */
 
 /* The failure of a request that got no response, or only a part of it. */
 tarn_status tarn__http_fail(const tarn__http *http, tarn_error *err);

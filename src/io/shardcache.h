@@ -28,14 +28,22 @@ TARN_CHECKED tarn_status tarn__cachedir_open(const char *folder,
                                              tarn__cachedir **out, tarn_error *err);
 void tarn__cachedir_close(tarn__cachedir *dir); /* after its objects */
 
-/* The copy of one version of an object. dataset is a text that is the same for all
- * objects of one dataset; shown is the object's URL without secrets. May be used by any
- * number of threads at once. */
+/* The copy of one version of an object. dataset is a text without secrets that is the
+ * same for all objects of one dataset. url is what is requested (tarn__object.url): two
+ * objects whose URLs differ only in what is hidden must not be taken for each other.
+ * shown is the URL without secrets; only shown is stored. May be used by any number of
+ * threads at once.
+ *
+ * TARN_ERR_UNSUPPORTED if id does not identify a version: the size is unknown, or there is
+ * neither a strong ETag nor a date. Such an object must not be cached.
+ *
+ * An open object holds one or two descriptors, and is not evicted while it is open. */
 typedef struct tarn__cached tarn__cached;
 
 TARN_CHECKED tarn_status tarn__cached_open(tarn__cachedir *dir, const char *dataset,
-                                           const char *shown, const tarn__object_id *id,
-                                           tarn__cached **out, tarn_error *err);
+                                           const char *url, const char *shown,
+                                           const tarn__object_id *id, tarn__cached **out,
+                                           tarn_error *err);
 void tarn__cached_close(tarn__cached *cached);
 
 /* The sparse file. Bytes of blocks that are not there read as zeros: never read it
@@ -43,7 +51,7 @@ void tarn__cached_close(tarn__cached *cached);
 int tarn__cached_fd(const tarn__cached *cached);
 const char *tarn__cached_path(const tarn__cached *cached);
 
-/* Whether all blocks are there: a few atomic loads. */
+/* Whether all blocks are there: an atomic load. */
 bool tarn__cached_complete(tarn__cached *cached);
 /* Whether all blocks of a range are there. */
 bool tarn__cached_has(tarn__cached *cached, uint64_t offset, uint64_t size);
@@ -69,9 +77,10 @@ TARN_CHECKED tarn_status tarn__cached_claim(tarn__cached *cached, uint64_t offse
                                             size_t max, size_t *out_count,
                                             uint64_t *out_end, tarn_error *err);
 
-/* Writes claimed blocks, marks them and ends the claim. If the disk is full or fails, the
- * claim ends too, nothing is marked, and the caller still has its bytes: TARN_ERR_IO is
- * for a notice only. */
+/* Writes claimed blocks, marks them and ends the claim; a part of a claim is allowed. The
+ * last block of an object ends with the object. If the disk is full or fails, the claim
+ * ends too, nothing is marked, and the caller still has its bytes: TARN_ERR_IO is for a
+ * notice only, and is returned once in a while, not for every block. */
 TARN_CHECKED tarn_status tarn__cached_put(tarn__cached *cached, uint64_t first,
                                           uint64_t count, const void *data,
                                           tarn_error *err);
@@ -80,9 +89,11 @@ void tarn__cached_give_up(tarn__cached *cached, uint64_t first, uint64_t count);
 /* Marks blocks as missing whose bytes turned out to be damaged. */
 void tarn__cached_drop(tarn__cached *cached, uint64_t first, uint64_t count);
 
-/* Waits until the blocks are there or nobody claims them. A caller that waits must not
- * hold claims itself. Interrupted by cancel if that is not NULL and becomes true. */
-void tarn__cached_wait(tarn__cached *cached, uint64_t first, uint64_t count,
-                       const atomic_bool *cancel);
+/* Waits until the blocks are there or nobody claims them; then claim again. The calling
+ * thread must not hold claims. False if they are still claimed after patience_ms, or if
+ * cancel is not NULL and became true: a process that was stopped keeps its claims, so a
+ * caller whose patience ends should fetch the bytes for itself. */
+bool tarn__cached_wait(tarn__cached *cached, uint64_t first, uint64_t count,
+                       unsigned patience_ms, const atomic_bool *cancel);
 
 #endif
