@@ -125,6 +125,11 @@ TARN_API void tarn_dataset_options_init(tarn_dataset_options *options, size_t si
  * or an array file, recognised by its first bytes; or any other file, which is scanned as
  * a tar. options may be NULL. Close the dataset with tarn_dataset_close.
  *
+ * path may also be the URL of a folder, a fold, an index, shards (with braces), or a file
+ * that ends with .gnz or .iac. Only the index is fetched, samples are fetched when they
+ * are read. A member of a fold whose index has checksums is compared with its checksum.
+ * If they differ, the member is fetched once more.
+ *
  * The samples of a fold are in the order of first appearance; if their members are not
  * consecutive, in the order of the first selected member. The samples of an array file
  * are the rows of its arrays (see is_field in tarn_gnz_array). The samples of a record
@@ -159,6 +164,7 @@ typedef struct tarn_dataset_info {
     uint64_t rank, world_size;
     uint64_t left_out; /* left out on opening because they lack a listed field; see
                           tarn_dataset_lacking */
+    uint64_t remote;   /* 1 if samples are fetched from a server when they are read */
 } tarn_dataset_info;
 
 /* Fills *out, of size bytes. */

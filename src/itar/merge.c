@@ -389,7 +389,7 @@ static void report_pair(merger *m, tarn__filecache *files, uint64_t first,
     tarn__row_get(tarn__index_at(m->index, second), &b);
     tarn__located_init(&one);
     tarn__located_init(&two);
-    tarn__place place = {files, m->index, m->build->hash};
+    tarn__place place = {files, m->index, m->build->hash, false};
     if (tarn__locate(&place, first, &one, NULL) == TARN_OK &&
         tarn__locate(&place, second, &two, NULL) == TARN_OK) {
         tarn__error_set(

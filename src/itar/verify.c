@@ -373,7 +373,7 @@ static bool rule_fits(tarn__splitter *splitter, tarn_keys rule, const tarn__loca
  * decides. */
 static tarn_keys find_rule(const verifier *v, tarn__filecache *files)
 {
-    tarn__place place = {files, v->stored, tarn__key_hash};
+    tarn__place place = {files, v->stored, tarn__key_hash, false};
     tarn__located l;
     tarn__splitter splitter;
     tarn_keys rule = TARN_KEYS_BASE;
