@@ -309,7 +309,11 @@ TARN_API void tarn_dataset_batch_reset(tarn_dataset_batch *batch);
  * them. fields NULL: all fields of the dataset. Data that does not exist or is already in
  * memory is skipped, so only invalid arguments are errors. From then on, batches of this
  * dataset are read through the page cache, even with cold. The data takes memory, so the
- * caller must limit the amount. */
+ * caller must limit the amount.
+ *
+ * Of remote files, keys and fields are fetched with many requests at once, and the call
+ * waits for them. They are kept in memory, up to 64 MiB, until the next call for the same
+ * file. A failure is reported when the sample is read. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_prefetch(tarn_dataset *dataset,
                                                         const uint64_t *samples,
                                                         size_t n_samples,

@@ -592,7 +592,7 @@ tarn_status tarn_dataset_get_all(tarn_dataset *d, uint64_t sample, tarn_view *ou
     TARN_TRY(tarn__resolve(&d, &sample, err));
     if (!d->source->remote) return get_all(d, sample, out, key, err);
     tarn__supply supply;
-    TARN_TRY(tarn__supply_begin(&supply, d, sample, key != NULL, err));
+    TARN_TRY(tarn__supply_begin(&supply, d, sample, true, key != NULL, err));
     tarn_status status = get_all(d, sample, out, key, err);
     tarn__supply_end(&supply);
     return status;

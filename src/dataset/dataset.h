@@ -550,7 +550,8 @@ typedef struct tarn__supply {
 
 /* number is one of a dataset without an order. */
 TARN_CHECKED tarn_status tarn__supply_begin(tarn__supply *supply, tarn_dataset *d,
-                                            uint64_t number, bool key, tarn_error *err);
+                                            uint64_t number, bool fields, bool key,
+                                            tarn_error *err);
 /* The same for the keys of some rows of the source. */
 TARN_CHECKED tarn_status tarn__supply_keys(tarn__supply *supply, tarn_dataset *d,
                                            const uint64_t *rows, size_t count,

@@ -25,7 +25,14 @@ tarn_status tarn_dataset_key(tarn_dataset *d, uint64_t sample, tarn_text *out,
     TARN__NEED(err, "dataset", d);
     TARN__NEED(err, "out", out);
     TARN_TRY(tarn__resolve(&d, &sample, err));
-    return key_of_row(d->source, tarn__dataset_at(d, sample), out, err);
+    uint64_t row = tarn__dataset_at(d, sample);
+    if (!d->source->remote || tarn__has_supply())
+        return key_of_row(d->source, row, out, err);
+    tarn__supply supply;
+    TARN_TRY(tarn__supply_begin(&supply, d, sample, false, true, err));
+    tarn_status status = key_of_row(d->source, row, out, err);
+    tarn__supply_end(&supply);
+    return status;
 }
 
 static tarn_status keys_one_by_one(tarn_dataset *d, const uint64_t *rows, size_t count,

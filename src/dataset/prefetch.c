@@ -77,8 +77,8 @@ tarn_status tarn_dataset_prefetch(tarn_dataset *d, const uint64_t *samples,
     TARN__NEED(err, "dataset", d);
     TARN__NEED(err, "samples", samples || !n_samples);
     if (!fields) n_fields = d->n_fields;
-    if (n_samples == 0 || n_fields == 0) return TARN_OK;
-    if (n_samples > UINT32_MAX / n_fields)
+    if (n_samples == 0 || (n_fields == 0 && !d->source->remote)) return TARN_OK;
+    if (n_samples > UINT32_MAX / (n_fields + 1))
         return tarn__fail(err, TARN_ERR_USAGE, "too many samples to prefetch: %zu",
                           n_samples);
     if (d->source->remote)

@@ -171,15 +171,15 @@ static tarn_status get_pieces(tarn__supply *s, tarn_dataset *d,
 }
 
 static tarn_status list_and_get(tarn__supply *s, tarn_dataset *d, uint64_t number,
-                                bool key, tarn_error *err)
+                                bool fields, bool key, tarn_error *err)
 {
-    size_t room = d->n_fields + 1u;
+    size_t n_fields = fields ? d->n_fields : 0, room = n_fields + 1;
     tarn__item *items = malloc(room * sizeof *items);
     tarn__remote_piece *pieces = malloc(room * sizeof *pieces);
     tarn_status status = items && pieces ? TARN_OK : tarn__fail_memory(err);
     size_t n = 0;
     if (status == TARN_OK) {
-        n = tarn__list_items(d, &number, 1, NULL, d->n_fields, key, items);
+        n = tarn__list_items(d, &number, 1, NULL, n_fields, key, items);
         n = find_pieces(d->source, items, n, UINT64_MAX, pieces);
         if (n) status = get_pieces(s, d, pieces, n, err);
     }
@@ -204,11 +204,11 @@ static tarn_status begin(tarn__supply *s, tarn_status status)
 }
 
 tarn_status tarn__supply_begin(tarn__supply *s, tarn_dataset *d, uint64_t number,
-                               bool key, tarn_error *err)
+                               bool fields, bool key, tarn_error *err)
 {
     tarn_status status = TARN_OK;
     *s = (tarn__supply){0};
-    if (may_be_away(d->source)) status = list_and_get(s, d, number, key, err);
+    if (may_be_away(d->source)) status = list_and_get(s, d, number, fields, key, err);
     return begin(s, status);
 }
 
