@@ -707,7 +707,8 @@ def open(path: PathLike, fold: str | None = None, fields: Iterable[str] | None =
          scan: bool = True, drop_ambiguous: bool = False, keys: Literal["base", "path"] = "base",
          lenient: bool = False, threads: int = 0, by_hash: bool = False,
          key_column: str | None = None, decompress: bool = True,
-         cache: PathLike | None = None, cache_limit: int = 0) -> Dataset:
+         cache: PathLike | None = None, cache_limit: int = 0,
+         index: PathLike | None = None) -> Dataset:
     """Opens a dataset: a folder of shards, one of its folds, a tar, an array file or a record
     pack.
 
@@ -743,6 +744,8 @@ def open(path: PathLike, fold: str | None = None, fields: Iterable[str] | None =
         it. None takes that of the environment variable TARN_CACHE; without it nothing is kept.
         Compressed archives need it: they are copied there once, decompressed.
     cache_limit: the bytes that the cache may take on disk; 0 means no limit.
+    index: for the URL of a fold, a local .taridx (from `tarn index URL -o FOLDER`), used instead of
+        the one next to the shards.
 
     >>> import tarn
     >>> tarn.open(birds)[0]["txt"]
@@ -770,6 +773,9 @@ def open(path: PathLike, fold: str | None = None, fields: Iterable[str] | None =
     if "://" in where:
         options["cache"] = None if cache is None else os.path.abspath(os.fspath(cache))
         options["cache_limit"] = whole("cache_limit", cache_limit, 0, 2**64 - 1)
+        options["index_path"] = None if index is None else os.path.abspath(os.fspath(index))
+    elif index is not None:
+        raise UsageError(f"index is for the URL of a fold, not for {shown_text(shown)}")
     else:
         where = os.path.abspath(where)
     recipe = Recipe(where, options, shown=shown_text(shown))

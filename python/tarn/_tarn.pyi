@@ -162,7 +162,8 @@ def open_dataset(path: str, *, fields: Sequence[str] | None = None, drop_ambiguo
                  by_hash: bool = False, keys: str = "base", threads: int = 0,
                  lenient: bool = False, key_column: str | None = None,
                  decompress: bool = True, shards: Sequence[str] | None = None,
-                 cache: str | None = None, cache_limit: int = 0) -> _Handle: ...
+                 cache: str | None = None, cache_limit: int = 0,
+                 index_path: str | None = None) -> _Handle: ...
 def mix(handles: tuple[_Handle, ...], weights: Sequence[float] | None,
         counts: Sequence[int] | None, total: int, all: bool,
         fields: Sequence[str] | None, /) -> _Handle: ...

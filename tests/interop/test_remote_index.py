@@ -62,11 +62,8 @@ def nginx_checks(nginx, scratch):
         outcome = tarn("info", base + ":train")
         bad(outcome, base + "/train.taridx", "no index here")
         bad(tarn("verify", base + ":train"), "tarn index")
-        done = subprocess.run([sys.executable, "-c", OPEN, shards], env=environment(PYTHON),
-                              capture_output=True, text=True, timeout=HANG)
-        expect(done.returncode == 1 and "no index here" in done.stderr, done.stderr)
-        command = shlex.split(re.search(r"(tarn index '[^']*' -o FOLDER)", done.stderr)[1])
-        good(tarn(*command[1:-1], scratch / "made"))
+        command = shlex.split(re.search(r"(tarn index '[^']*' -o FOLDER)", outcome.err)[1])
+        good(tarn("index", command[2].replace("0099", "0002"), "-o", scratch / "made"))
         same_files(scratch / "made", local)
         expect(info(shards, "--index", scratch / "made/train.taridx")["samples"] == 12)
 
@@ -178,10 +175,6 @@ def nginx_checks(nginx, scratch):
             secrets]
 
 
-PYTHON = {"PYTHONPATH": os.environ.get("PYTHONPATH", "")}
-OPEN = "import sys, tarn; tarn.open(sys.argv[1])"
-
-
 # --- A store that counts --------------------------------------------------------------------
 
 
@@ -229,10 +222,13 @@ def store_checks(store, scratch):
         expect(len(versions(cache)) == 1, versions(cache))
         del store.objects["/birds/train.tarsum"]
         shards = store.url + "/birds/train-{0000..0002}.tar"
-        expect(index_requests("--cache", cache, url=shards)[0] == ("taridx", 200))
-        expect(index_requests("--cache", cache, url=shards) == [("taridx", 304), ("tarsum", 404)])
+        taken = index_requests("--cache", cache, url=shards)
+        expect(taken == [("taridx", 200), ("taridx", 304), ("tarsum", 404), ("tarsum", 404)], taken)
+        taken = index_requests("--cache", cache, url=shards)
+        expect(taken == [("taridx", 304), ("tarsum", 404)], taken)
         store.put_folder(folder)
-        expect(index_requests("--cache", cache)[-1] == ("tarsum", 200))
+        taken = index_requests("--cache", cache)
+        expect(taken == [*fresh[:1], *same[:1], *fresh[1:], *fresh[1:]], taken)
         expect(index_requests("--cache", cache) == same)
 
     def damaged():
@@ -269,7 +265,7 @@ def store_checks(store, scratch):
 
     def between():
         """both files may be replaced between the two requests"""
-        other = indexed(scratch / "other", seed=2)
+        other = indexed(scratch / "other", samples=6)
         old, new = ({e: (x / f"train.{e}").read_bytes() for e in ENDINGS} for x in (folder, other))
         store.put_folder(other)
         store.objects["/birds/train.tarsum"] = old["tarsum"]
@@ -277,10 +273,10 @@ def store_checks(store, scratch):
 
         def before(path):
             count[0] += path.endswith("taridx")
-            if count[0] == 2:
+            if path.endswith("taridx") and count[0] == 2:
                 store.objects["/birds/train.tarsum"] = new["tarsum"]
         store.before = before
-        expect(info(fold)["samples"] == 12)
+        expect(info(fold)["samples"] == 18)
         expect(count[0] == 2, count)
         store.objects["/birds/train.tarsum"] = old["tarsum"]
         bad(tarn("info", fold), store.url + "/birds/train.tarsum", "another version of",
@@ -390,7 +386,7 @@ def s3_checks(moto, scratch):
         expect("train-0003.tar: the index does not contain this shard" in outcome.out, outcome)
         moto.client.delete_object(Bucket="bucket", Key="birds/train-0003.tar")
         moto.client.put_object(Bucket="bucket", Key="birds/train-0001.tar", Body=shard + bytes(512))
-        bad(tarn("ls", "s3://bucket/birds/train-*.tar", env=env), "train-0001.tar", "10752 bytes")
+        bad(tarn("ls", "s3://bucket/birds/train-*.tar", env=env), "train-0001.tar", f"{len(shard) + 512} bytes")
         moto.client.put_object(Bucket="bucket", Key="birds/train-0001.tar", Body=shard)
 
     def secrets():
