@@ -27,8 +27,15 @@ class Strict(http.server.ThreadingHTTPServer):
         self.objects, self.uploads, self.log, self.count = {}, {}, [], {}
         self.marks, self.lost = {}, set()  # marks of objects and uploads
         self.complaints = []
+        self.hook = None  # handler -> (status, code of an error or body), or None
         threading.Thread(target=self.serve_forever, daemon=True).start()
         self.url = f"http://127.0.0.1:{self.server_port}"
+
+
+    @staticmethod
+    def wait(seconds):
+        """Time that must pass for what is tested; longer is as good."""
+        time.sleep(seconds)
 
 
 class Refused(Exception):
@@ -49,6 +56,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         server.log.append((self.command, self.key, self.query, dict(self.headers)))
         what = (self.command, self.key, re.sub("=.*", "", self.query))
         self.nth = server.count[what] = server.count.get(what, 0) + 1
+        answer = server.hook(self) if server.hook else None
+        if answer and answer[0] == 200:
+            return self.reply(200, answer[1])
+        if answer:
+            return self.error(*answer, "refused")
         try:
             self.check()
         except Refused as e:
