@@ -21,8 +21,8 @@ typedef struct tarn__listing {
 /* Whether the store of a URL has a listing. */
 bool tarn__has_listing(const char *url);
 
-/* What follows the bucket, the container, or the repository with its revision: the part of
- * the URL that names begin with. */
+/* What follows the bucket, the container, or the repository with its revision: the part
+ * of the URL that names begin with. */
 const char *tarn__listing_names(const char *url);
 
 /* Lists the objects whose URLs begin with prefix ("s3://bucket/birds/",

@@ -1,6 +1,7 @@
 /* Lists of URLs: "::" separates them, braces expand to several, and globs match local
- * files and the objects of stores that have listings. Braces have the same meaning as in Python's braceexpand, because WebDataset's
- * users have such patterns in their scripts. */
+ * files and the objects of stores that have listings. Braces have the same meaning as in
+ * Python's braceexpand, because WebDataset's users have such patterns in their scripts.
+ */
 #include <errno.h>
 #include <fnmatch.h>
 #include <glob.h>
@@ -409,8 +410,8 @@ static tarn_status add_matching(texts *t, const char *pattern, const tarn__listi
     }
     if (t->count > before) return TARN_OK;
     char *shown = tarn__url_shown(pattern);
-    tarn_status status = tarn__fail_at(err, TARN_ERR_NO_FILE, shown, TARN_NO_OFFSET,
-                                       "no object matches");
+    tarn_status status =
+        tarn__fail_at(err, TARN_ERR_NO_FILE, shown, TARN_NO_OFFSET, "no object matches");
     free(shown);
     return status;
 }
