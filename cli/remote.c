@@ -1,4 +1,5 @@
 /* Remote folds: their options, and whether a URL is one. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli.h"
@@ -83,6 +84,20 @@ bool cli_is_remote_fold(const char *path)
     answer = has_index(path);
     asked = path;
     return answer;
+}
+
+void cli_remote_ahead(tarn_dataset *set, const uint64_t *samples, size_t count,
+                      uint32_t fields)
+{
+    tarn_error ignored;
+    uint32_t *list = malloc((fields + 1) * sizeof *list);
+    if (!list) cli_no_memory();
+    for (uint32_t i = 0; i < fields; i++)
+        list[i] = i;
+    tarn_status status =
+        tarn_dataset_prefetch(set, samples, count, list, fields, &ignored);
+    (void)status;
+    free(list);
 }
 
 tarn_dataset *cli_remote_take(const char *path)

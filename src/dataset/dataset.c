@@ -516,7 +516,13 @@ tarn_status tarn_dataset_get(tarn_dataset *d, uint64_t sample, uint32_t field,
     *out = (tarn_view)TARN_VIEW_INIT;
     TARN_TRY(tarn__resolve(&d, &sample, err));
     TARN_TRY(tarn__check_field(d, field, err));
-    return view_field(d, sample, field, out, err);
+    if (!d->source->remote || tarn__has_supply())
+        return view_field(d, sample, field, out, err);
+    tarn__supply supply;
+    tarn__supply_prefetched(&supply, d);
+    tarn_status status = view_field(d, sample, field, out, err);
+    tarn__supply_end(&supply);
+    return status;
 }
 
 uint64_t tarn_dataset_lacking(const tarn_dataset *d, uint32_t field)
