@@ -108,17 +108,16 @@ PyDoc_STRVAR(open_doc,
              "open_dataset(path, *, fields=None, drop_ambiguous=False, io='auto', "
              "check=False, cold=False, scan=True, by_hash=False, keys='base', threads=0, "
              "lenient=False, key_column=None, decompress=True, shards=None, "
-             "cache=None, cache_limit=0, index_path=None)\n--\n\nOpens "
+             "cache=None, cache_limit=0, index=None)\n--\n\nOpens "
              "a folder, fold, tar, array file or record pack.");
 
 static PyObject *open_dataset(PyObject *module, PyObject *args, PyObject *kw)
 {
-    static const char *const names[] = {"path",        "fields",     "drop_ambiguous",
-                                        "io",          "check",      "cold",
-                                        "scan",        "by_hash",    "keys",
-                                        "threads",     "lenient",    "key_column",
-                                        "decompress",  "shards",     "cache",
-                                        "cache_limit", "index_path", NULL};
+    static const char *const names[] = {
+        "path",    "fields",     "drop_ambiguous", "io",     "check",
+        "cold",    "scan",       "by_hash",        "keys",   "threads",
+        "lenient", "key_column", "decompress",     "shards", "cache",
+        "cache_limit", "index", NULL};
     tarnpy_state *state = tarnpy_module_state(module);
     tarn_dataset_options o = TARN_DATASET_OPTIONS_INIT;
     tarn_index_options index = TARN_INDEX_OPTIONS_INIT;

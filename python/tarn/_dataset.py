@@ -744,8 +744,7 @@ def open(path: PathLike, fold: str | None = None, fields: Iterable[str] | None =
         it. None takes that of the environment variable TARN_CACHE; without it nothing is kept.
         Compressed archives need it: they are copied there once, decompressed.
     cache_limit: the bytes that the cache may take on disk; 0 means no limit.
-    index: for the URL of a fold, a local .taridx (from `tarn index URL -o FOLDER`), used instead of
-        the one next to the shards.
+    index: for the URL of a fold, a local index of its shards, used instead of the one beside them.
 
     >>> import tarn
     >>> tarn.open(birds)[0]["txt"]
@@ -773,10 +772,10 @@ def open(path: PathLike, fold: str | None = None, fields: Iterable[str] | None =
     if "://" in where:
         options["cache"] = None if cache is None else os.path.abspath(os.fspath(cache))
         options["cache_limit"] = whole("cache_limit", cache_limit, 0, 2**64 - 1)
-        options["index_path"] = None if index is None else os.path.abspath(os.fspath(index))
-    elif index is not None:
-        raise UsageError(f"index is for the URL of a fold, not for {shown_text(shown)}")
+        options["index"] = None if index is None else os.path.abspath(os.fspath(index))
     else:
+        if index is not None:
+            raise UsageError("index is for URLs; open the .taridx itself, or its folder")
         where = os.path.abspath(where)
     recipe = Recipe(where, options, shown=shown_text(shown))
     reading = Reading(decode, images, array_type, decoders, exif, fallback)

@@ -149,11 +149,10 @@ static tarn_status open_source(const char *path, tarn_dataset_options *o,
 {
     const tarn__storage_kind *kind = o->shards ? &tarn__kind_fold : kind_of(path);
     bool remote = tarn__is_remote(o->shards && o->shards[0] ? o->shards[0] : path);
-    o->cache = remote ? cache_folder(o->cache) : NULL;
-    if (o->index_path && (!remote || o->shards))
+    if (o->index_path && (!remote || o->shards || kind != &tarn__kind_fold))
         return tarn__fail_at(err, TARN_ERR_USAGE, path, TARN_NO_OFFSET,
-                             "index_path is for the URL of a fold; to give the shards of "
-                             "a local index, use shards");
+                             "index_path is for remote folds only");
+    o->cache = remote ? cache_folder(o->cache) : NULL;
     TARN_TRY(tarn__storage_new(kind, path, out, err));
     tarn_status status = open_cache(*out, o, err);
     if (status == TARN_OK)

@@ -361,7 +361,8 @@ static tarn_status open_listed(tarn__fold *f, const char *path, tarn_error *err)
 
 static tarn_status open_far(tarn__fold *f, const char *path, tarn_error *err)
 {
-    tarn__remote_fold_options o = {f->options.index_path, f->options.cache};
+    tarn__remote_fold_options o = {.index = f->options.index_path,
+                                   .cache = f->options.cache};
     tarn__remote_fold *found;
     TARN_TRY(tarn__remote_fold_find(path, &o, &found, err));
     f->name = strdup(found->name);
@@ -416,8 +417,7 @@ tarn_status tarn__fold_open(const char *path, const tarn__fold_options *options,
     tarn_status status = open_any(f, path, err);
     f->options.shards = NULL; /* these belong to the caller */
     f->options.index = NULL;
-    f->options.cache = NULL;
-    f->options.index_path = NULL;
+    f->options.cache = f->options.index_path = NULL;
     if (status == TARN_OK) status = alloc_bits(f, err);
     if (status == TARN_OK) status = list_shards(f, err);
     if (status == TARN_OK)

@@ -25,8 +25,8 @@ typedef struct tarn__fold_options {
     bool check, scan, by_hash;
     const tarn_index_options *index;
     const char *const *shards;
+    const char *index_path; /* of remote folds: a local index to use; or NULL */
     const char *cache;      /* of remote folds: the folder; or NULL */
-    const char *index_path; /* of remote folds: a local index; or NULL */
     struct tarn__cachedir *cachedir;
 } tarn__fold_options;
 

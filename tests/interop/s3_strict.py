@@ -189,11 +189,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         data = self.server.objects.get(self.key)
         if data is None:
             return self.error(404, "NoSuchKey", "The specified key does not exist.")
-        first = int(self.headers.get("Range", "bytes=0-")[6:-1])
-        rest = data[first:]
+        first, _, last = self.headers.get("Range", "bytes=0-")[6:].partition("-")
+        first, last = int(first), min(int(last or len(data) - 1), len(data) - 1)
+        rest = data[first:last + 1]
         more = {"ETag": tag(data), "Content_Length": str(len(rest))}
         if "Range" in self.headers:
-            more["Content_Range"] = f"bytes {first}-{len(data) - 1}/{len(data)}"
+            more["Content_Range"] = f"bytes {first}-{last}/{len(data)}"
         if "cut" in self.key:
             rest = rest[:len(data) // 3 + 1]
         self.reply(206 if "Range" in self.headers else 200, rest, **more)

@@ -226,7 +226,10 @@ def test_an_exception_hides_what_its_caller_put_into_it():
 
 
 def test_what_is_shown_can_still_be_recognised(host, tmp_path):
-    data = tarn.open(f"http://user:{SECRET}@{host}/x.tar?sig={SECRET}", cache=tmp_path)
+    (tmp_path / "x.tar").write_bytes(archive())
+    subprocess.run([os.environ["TARN"], "index", tmp_path], check=True, stdout=subprocess.DEVNULL)
+    data = tarn.open(f"http://user:{SECRET}@{host}/x.tar?sig={SECRET}", cache=tmp_path,
+                     index=tmp_path / "x.taridx")
     assert f"http://{host}/x.tar?..." in repr(data) and f"http://{host}/x.tar" in data._repr_html_()
     with tarn.open_source(f"http://user:{SECRET}@{host}/x.tar") as source:
         assert f"http://{host}/x.tar" in repr(source)

@@ -18,7 +18,7 @@ import tempfile
 from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 from ... import _tarn
-from ...errors import LimitError
+from ...errors import LimitError, UsageError
 from .utils import StemHelper
 
 if TYPE_CHECKING:
