@@ -277,6 +277,13 @@ void cli_remote_options(const char *path, tarn_dataset_options *o);
 /* Whether a path is the URL of a fold. For .tar files this depends on whether there is an
  * index; without one they are streams. */
 bool cli_is_remote_fold(const char *path);
+/* Fetches count samples of a remote dataset, or only their keys, for reading them one by
+ * one. Problems show up there. */
+void cli_remote_ahead(tarn_dataset *set, const uint64_t *samples, size_t count,
+                      uint32_t fields);
+/* The dataset of a path, with default options, if it is already open; or NULL. */
+tarn_dataset *cli_remote_take(const char *path);
+void cli_remote_end(void);
 
 #define CLI_REMOTE                                                                       \
     {"index", 0, "FILE", "remote folds: a local .taridx instead of that of the shards"}, \

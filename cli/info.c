@@ -379,7 +379,8 @@ static int describe_stream(const cli_args *args, cli_json *json)
 static bool is_remote_folder(const char *path)
 {
     return tarn_remote_form(path) == TARN_REMOTE_FOLD &&
-           !cli_ends_with(path, ".taridx") && strchr(path, ':') == strrchr(path, ':');
+           !cli_ends_with(path, ".taridx") && !cli_ends_with(path, ".tar") &&
+           strchr(path, ':') == strrchr(path, ':');
 }
 
 static int run(const cli_args *args)

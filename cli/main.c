@@ -32,6 +32,7 @@ static int run(const cli_command *command, int argc, char **argv)
         cli_catch_interrupt();
         cli_remote_begin(&args);
         status = command->run(&args);
+        cli_remote_end();
     }
     cli_args_free(&args);
     int finished = cli_finish();

@@ -1,9 +1,13 @@
 /* Remote folds: their options, and whether a URL is one. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli.h"
 
 static const char *cache_folder, *index_file;
+/* The last URL that had to be opened to find out what it is. */
+static const char *asked;
+static tarn_dataset *opened; /* NULL: a stream, or taken */
 
 void cli_remote_begin(const cli_args *args)
 {
@@ -32,28 +36,79 @@ static bool is_part(const char *url)
     return part;
 }
 
-/* An archive without an index is read as a stream. */
-static bool has_index(const char *url)
+/* Whether the fold of these archives has more. */
+static bool lacks_shards(const char *url, const tarn_dataset_options *o)
 {
+    tarn_folds *folds;
     tarn_dataset *set;
-    if (is_part(url)) return false;
-    tarn_dataset_options o = TARN_DATASET_OPTIONS_INIT;
-    cli_remote_options(url, &o);
-    tarn_status status = tarn_dataset_open(url, &o, &set, NULL);
-    if (status == TARN_OK) tarn_dataset_close(set);
-    return status == TARN_OK;
+    tarn_fold_info info;
+    bool more = false;
+    if (tarn_folds_list(url, &folds, NULL) != TARN_OK) return false;
+    const tarn_listed_fold *fold = folds->folds[0];
+    if (tarn_dataset_open(fold->index_path, o, &set, NULL) == TARN_OK) {
+        more = tarn_dataset_fold(set, &info, sizeof info, NULL) == TARN_OK &&
+               info.n_shards > fold->n_shards;
+        tarn_dataset_close(set);
+    }
+    tarn_folds_free(folds);
+    return more;
 }
 
-/* The answer for the last URL is kept, because commands ask several times. */
+/* An archive without an index is read as a stream. So are some archives of a fold. */
+static bool has_index(const char *url)
+{
+    tarn_error err;
+    tarn_dataset_options o = TARN_DATASET_OPTIONS_INIT;
+    tarn_dataset_close(opened);
+    opened = NULL;
+    if (is_part(url)) return false;
+    cli_remote_options(url, &o);
+    tarn_status status = tarn_dataset_open(url, &o, &opened, &err);
+    if (status != TARN_OK) opened = NULL;
+    if (status == TARN_OK || tarn_is_not_found(status)) return status == TARN_OK;
+    if (status == TARN_ERR_STALE) return !lacks_shards(url, &o);
+    cli_warn(NULL, &err);
+    cli_note("tarn: the index of %s is not used; its archives are read as streams\n",
+             url);
+    return false;
+}
+
+/* Commands ask several times. */
 bool cli_is_remote_fold(const char *path)
 {
-    static const char *last;
     static bool answer;
     tarn_remote form = tarn_remote_form(path);
     if (form != TARN_REMOTE_SHARDS) return form == TARN_REMOTE_FOLD;
     if (index_file) return true;
-    if (last && strcmp(last, path) == 0) return answer;
+    if (asked && strcmp(asked, path) == 0) return answer;
     answer = has_index(path);
-    last = path;
+    asked = path;
     return answer;
+}
+
+void cli_remote_ahead(tarn_dataset *set, const uint64_t *samples, size_t count,
+                      uint32_t fields)
+{
+    tarn_error ignored;
+    uint32_t *list = malloc((fields + 1) * sizeof *list);
+    if (!list) cli_no_memory();
+    for (uint32_t i = 0; i < fields; i++)
+        list[i] = i;
+    tarn_status status =
+        tarn_dataset_prefetch(set, samples, count, list, fields, &ignored);
+    (void)status;
+    free(list);
+}
+
+tarn_dataset *cli_remote_take(const char *path)
+{
+    tarn_dataset *set = asked && strcmp(asked, path) == 0 ? opened : NULL;
+    if (set) opened = NULL;
+    return set;
+}
+
+void cli_remote_end(void)
+{
+    tarn_dataset_close(opened);
+    opened = NULL;
 }

@@ -97,6 +97,13 @@ static const tarn__storage_kind *kind_of(const char *path)
     return &tarn__kind_fold;
 }
 
+/* The folder of the cache, or NULL. */
+static const char *cache_folder(const char *given)
+{
+    const char *folder = given ? given : getenv("TARN_CACHE");
+    return folder && folder[0] ? folder : NULL;
+}
+
 TARN__DEFINE_INIT(tarn_verify_options, TARN_VERIFY_OPTIONS_INIT)
 
 tarn_status tarn_verify(const char *path, const tarn_verify_options *options,
@@ -107,6 +114,7 @@ tarn_status tarn_verify(const char *path, const tarn_verify_options *options,
     tarn_verify_report found = {0};
     TARN__FILL_OUT(report, size, found);
     TARN__OPTIONS(tarn_verify_options, o, TARN_VERIFY_OPTIONS_INIT, options, err);
+    o.cache = cache_folder(o.cache);
     tarn_dataset_kind kind = o.as == TARN_VERIFY_ARRAYS    ? TARN_DATASET_GNZ
                              : o.as == TARN_VERIFY_RECORDS ? TARN_DATASET_IAC
                                                            : kind_of(path)->kind;
@@ -116,13 +124,6 @@ tarn_status tarn_verify(const char *path, const tarn_verify_options *options,
                                     : tarn__fold_verify)(path, &o, &found, err);
     TARN__FILL_OUT(report, size, found);
     return status;
-}
-
-/* The folder of the cache, or NULL. */
-static const char *cache_folder(const tarn_dataset_options *o)
-{
-    const char *folder = o->cache ? o->cache : getenv("TARN_CACHE");
-    return folder && folder[0] ? folder : NULL;
 }
 
 static tarn_status open_cache(tarn__storage *source, const tarn_dataset_options *o,
@@ -151,7 +152,7 @@ static tarn_status open_source(const char *path, tarn_dataset_options *o,
     if (o->index_path && (!remote || o->shards || kind != &tarn__kind_fold))
         return tarn__fail_at(err, TARN_ERR_USAGE, path, TARN_NO_OFFSET,
                              "index_path is for remote folds only");
-    o->cache = remote ? cache_folder(o) : NULL;
+    o->cache = remote ? cache_folder(o->cache) : NULL;
     TARN_TRY(tarn__storage_new(kind, path, out, err));
     tarn_status status = open_cache(*out, o, err);
     if (status == TARN_OK)
@@ -514,7 +515,13 @@ tarn_status tarn_dataset_get(tarn_dataset *d, uint64_t sample, uint32_t field,
     *out = (tarn_view)TARN_VIEW_INIT;
     TARN_TRY(tarn__resolve(&d, &sample, err));
     TARN_TRY(tarn__check_field(d, field, err));
-    return view_field(d, sample, field, out, err);
+    if (!d->source->remote || tarn__has_supply())
+        return view_field(d, sample, field, out, err);
+    tarn__supply supply;
+    tarn__supply_prefetched(&supply, d);
+    tarn_status status = view_field(d, sample, field, out, err);
+    tarn__supply_end(&supply);
+    return status;
 }
 
 uint64_t tarn_dataset_lacking(const tarn_dataset *d, uint32_t field)

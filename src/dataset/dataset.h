@@ -122,7 +122,7 @@ typedef struct tarn__storage_kind {
 
 typedef struct tarn__storage {
     const tarn__storage_kind *kind;
-    tarn__files files; /* empty for a mix */
+    tarn__files files;            /* empty for a mix */
     struct tarn__cachedir *cache; /* of remote files; or NULL */
     bool remote;                  /* it has remote files, or a part of the mix has */
     tarn__forklock lock;          /* guards prefetched */
@@ -524,8 +524,8 @@ typedef struct tarn__prefetched tarn__prefetched;
 void tarn__prefetched_release(tarn__prefetched *prefetched);
 
 /* Lists the items of samples and their fields, without pseudo fields and what does not
- * exist; with keys, an item without a field for each sample. out has room for n_fields + 1
- * of each. */
+ * exist; with keys, an item without a field for each sample. out has room for n_fields +
+ * 1 of each. */
 size_t tarn__list_items(tarn_dataset *d, const uint64_t *numbers, size_t count,
                         const uint32_t *fields, size_t n_fields, bool keys,
                         tarn__item *out);
@@ -556,6 +556,13 @@ TARN_CHECKED tarn_status tarn__supply_begin(tarn__supply *supply, tarn_dataset *
 TARN_CHECKED tarn_status tarn__supply_keys(tarn__supply *supply, tarn_dataset *d,
                                            const uint64_t *rows, size_t count,
                                            tarn_error *err);
+/* The same for keys and fields of count samples from position from on, as far as they fit
+ * into memory. */
+TARN_CHECKED tarn_status tarn__supply_samples(tarn__supply *supply, tarn_dataset *d,
+                                              uint64_t from, size_t count,
+                                              tarn_error *err);
+/* Only what tarn_dataset_prefetch has fetched. */
+void tarn__supply_prefetched(tarn__supply *supply, tarn_dataset *d);
 void tarn__supply_end(tarn__supply *supply);
 
 /* Whether this thread reads from memory what was fetched for it. */

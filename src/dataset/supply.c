@@ -226,6 +226,27 @@ tarn_status tarn__supply_keys(tarn__supply *s, tarn_dataset *d, const uint64_t *
     return begin(s, status);
 }
 
+tarn_status tarn__supply_samples(tarn__supply *s, tarn_dataset *d, uint64_t from,
+                                 size_t count, tarn_error *err)
+{
+    *s = (tarn__supply){0};
+    if (!may_be_away(d->source)) return begin(s, TARN_OK);
+    uint64_t *numbers = malloc((count + 1) * sizeof *numbers);
+    if (!numbers) return tarn__fail_memory(err);
+    for (size_t i = 0; i < count; i++)
+        numbers[i] = from + i;
+    tarn_status status = stock_samples(d, numbers, count, NULL, d->n_fields, true,
+                                       MOST_PREFETCHED, &s->own, err);
+    free(numbers);
+    return begin(s, status);
+}
+
+void tarn__supply_prefetched(tarn__supply *s, tarn_dataset *d)
+{
+    *s = (tarn__supply){.shared = use_prefetched(d->source)};
+    (void)begin(s, TARN_OK);
+}
+
 bool tarn__has_supply(void)
 {
     return tarn__remote_current()->stock != NULL;

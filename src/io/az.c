@@ -133,6 +133,13 @@ static const char *header(const tarn__http_request *request, const char *name)
     return "";
 }
 
+/* Whether the body becomes a blob, and not a block or the list of a blob's blocks. */
+static bool creates_blob(const tarn__http_request *request)
+{
+    const char *query = strchr(request->url, '?');
+    return strcmp(request->method, "PUT") == 0 && !(query && strstr(query, "comp="));
+}
+
 static int compare_texts(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
@@ -173,8 +180,7 @@ static tarn_status string_to_sign(tarn__buf *out, const az_signer *signer,
     const char *path = strchr(strstr(request->url, "://") + 3, '/');
     size_t path_len = path ? strcspn(path, "?") : 0;
     const char *query = path && path[path_len] ? path + path_len + 1 : "";
-    bool put = strcmp(request->method, "PUT") == 0;
-    if (put && request->body_size)
+    if (request->body_size)
         snprintf(length, sizeof length, "%llu", (unsigned long long)request->body_size);
     TARN_TRY(tarn__buf_printf(
         out, err, "%s\n\n\n%s\n\n%s\n\n%s\n%s\n%s\n%s\n%s\n", request->method, length,
@@ -183,8 +189,8 @@ static tarn_status string_to_sign(tarn__buf *out, const az_signer *signer,
         header(request, "If-Unmodified-Since"), header(request, "Range")));
     TARN_TRY(tarn__buf_printf(out, err,
                               "%sx-ms-date:%s\nx-ms-version:" VERSION "\n/%s%.*s",
-                              put ? "x-ms-blob-type:BlockBlob\n" : "", date,
-                              signer->account, (int)path_len, path ? path : ""));
+                              creates_blob(request) ? "x-ms-blob-type:BlockBlob\n" : "",
+                              date, signer->account, (int)path_len, path ? path : ""));
     return add_query(out, query, err);
 }
 
@@ -215,7 +221,7 @@ static tarn_status sign(void *context, const tarn__http_request *request,
     snprintf(line, sizeof line, "x-ms-date: %s", date);
     TARN_TRY(tarn__http_add_header(http, line, err));
     TARN_TRY(tarn__http_add_header(http, "x-ms-version: " VERSION, err));
-    if (strcmp(request->method, "PUT") == 0)
+    if (creates_blob(request))
         TARN_TRY(tarn__http_add_header(http, "x-ms-blob-type: BlockBlob", err));
     if (!signer->key_len) return TARN_OK;
     tarn__buf text;

@@ -13,7 +13,8 @@
 
 enum { MAX_FILE = 64 << 10, MAX_FORM = 32 << 10, RETRIES = 2 };
 
-#define SCOPE "https://www.googleapis.com/auth/devstorage.read_write"
+#define TOKEN_URL "https://oauth2.googleapis.com/token"
+#define SCOPE     "https://www.googleapis.com/auth/devstorage.read_write"
 
 /* --- Answers ----------------------------------------------------------------------- */
 
@@ -79,8 +80,7 @@ static tarn_status fail_missing(const char *key, tarn_error *err)
     return tarn__fail(err, TARN_ERR_FORMAT, "%s is missing", key);
 }
 
-static tarn_status add_claims(tarn__buf *out, const char *email, const char *url,
-                              tarn_error *err)
+static tarn_status add_claims(tarn__buf *out, const char *email, tarn_error *err)
 {
     tarn__json_writer w;
     int64_t now = tarn__cred_clock();
@@ -91,7 +91,7 @@ static tarn_status add_claims(tarn__buf *out, const char *email, const char *url
     tarn__json_key_text(&w, "scope");
     tarn__json_put_text(&w, SCOPE);
     tarn__json_key_text(&w, "aud");
-    tarn__json_put_text(&w, url);
+    tarn__json_put_text(&w, TOKEN_URL);
     tarn__json_key_text(&w, "iat");
     tarn__json_put_int(&w, now);
     tarn__json_key_text(&w, "exp");
@@ -119,8 +119,7 @@ static tarn_status add_header(tarn__buf *out, const char *key_id, tarn_error *er
     return tarn__buf_add(out, "", 1, err);
 }
 
-static tarn_status make_assertion(tarn__buf *form, const tarn__json *key, const char *url,
-                                  tarn_error *err)
+static tarn_status make_assertion(tarn__buf *form, const tarn__json *key, tarn_error *err)
 {
     const char *email = text_of(key, "client_email"), *pem = text_of(key, "private_key");
     tarn__buf header, claims;
@@ -129,7 +128,7 @@ static tarn_status make_assertion(tarn__buf *form, const tarn__json *key, const 
     tarn__buf_init(&header, MAX_FORM);
     tarn__buf_init(&claims, MAX_FORM);
     tarn_status status = add_header(&header, text_of(key, "private_key_id"), err);
-    if (status == TARN_OK) status = add_claims(&claims, email, url, err);
+    if (status == TARN_OK) status = add_claims(&claims, email, err);
     if (status == TARN_OK)
         status =
             tarn__buf_printf(form, err,
@@ -165,13 +164,13 @@ static tarn_status use_file(const tarn__json *object, tarn__cred_value *out,
                           "the type is %s; tarn supports service_account and "
                           "authorized_user",
                           type ? TARN__SHOW(type, strlen(type)) : "missing");
-    if (!url) url = "https://oauth2.googleapis.com/token";
+    if (!url) url = TOKEN_URL;
     if (!tarn__url_scheme_is(url, "https") && !tarn__url_scheme_is(url, "http"))
         return tarn__fail(err, TARN_ERR_FORMAT, "token_uri is not a URL");
     tarn__buf form;
     tarn__buf_init(&form, MAX_FORM);
-    tarn_status status = account ? make_assertion(&form, object, url, err)
-                                 : make_refresh(&form, object, err);
+    tarn_status status =
+        account ? make_assertion(&form, object, err) : make_refresh(&form, object, err);
     if (status == TARN_OK) status = tarn__buf_add(&form, "", 1, err);
     if (status == TARN_OK) status = send_form(url, form.data, out, err);
     if (form.data) explicit_bzero(form.data, form.size);

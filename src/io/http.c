@@ -572,8 +572,9 @@ tarn_status tarn__http_fail_status(const tarn__http *http, const char *body, siz
     tarn_printable(place, sizeof place, http->head.region, strlen(http->head.region));
     if (place[0]) snprintf(region, sizeof region, "; the bucket is in region %s", place);
     tarn_status kind = status == 404 || status == 410 ? TARN_ERR_NO_FILE
-                       : status == 412                ? TARN_ERR_EXISTS
-                                                      : TARN_ERR_IO;
+                       : status == 412 || strcmp(code, "BlobAlreadyExists") == 0
+                           ? TARN_ERR_EXISTS
+                           : TARN_ERR_IO;
     const char *meaning = status == 401   ? ": credentials are required"
                           : status == 403 ? ": access is denied"
                           : status == 404 ? ": no such object"

@@ -401,8 +401,12 @@ static const format *find_format(const char *url)
     return NULL;
 }
 
-/* What follows the bucket, the container, or the repository with its revision. */
-static const char *find_prefix(const char *url)
+bool tarn__has_listing(const char *url)
+{
+    return find_format(url) != NULL;
+}
+
+const char *tarn__listing_names(const char *url)
 {
     const char *at = strstr(url, "://") + 3;
     unsigned parts = 1;
@@ -452,7 +456,7 @@ tarn_status tarn__listing_read(tarn__listing *out, const char *prefix, bool deep
         return tarn__fail(err, TARN_ERR_USAGE, "not the URL of a store");
     lister *l = calloc(1, sizeof *l);
     /* A URL without a slash after the bucket lists all of it. */
-    const char *rest = find_prefix(prefix);
+    const char *rest = tarn__listing_names(prefix);
     bool whole = !*rest && rest[-1] != '/';
     size_t len = strlen(prefix);
     char *url = malloc(len + 2);
@@ -463,7 +467,7 @@ tarn_status tarn__listing_read(tarn__listing *out, const char *prefix, bool deep
     }
     snprintf(url, len + 2, "%s%s", prefix, whole ? "/" : "");
     l->url = url;
-    l->prefix = find_prefix(url);
+    l->prefix = tarn__listing_names(url);
     l->deep = deep;
     tarn__buf_init(&l->texts, MAX_TEXTS);
     tarn__buf_init(&l->name, MAX_PAGE);

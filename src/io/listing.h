@@ -18,6 +18,13 @@ typedef struct tarn__listing {
     char *texts; /* private */
 } tarn__listing;
 
+/* Whether the store of a URL has a listing. */
+bool tarn__has_listing(const char *url);
+
+/* What follows the bucket, the container, or the repository with its revision: the part
+ * of the URL that names begin with. */
+const char *tarn__listing_names(const char *url);
+
 /* Lists the objects whose URLs begin with prefix ("s3://bucket/birds/",
  * "s3://bucket/birds/train-"); without deep, only those with no slash after the prefix.
  * No such objects: count is 0. TARN_ERR_NO_FILE if the bucket or container does not

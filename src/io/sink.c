@@ -29,7 +29,7 @@ static const struct scheme {
     {"file", tarn__file_url_create},   {"http", tarn__http_output_open},
     {"https", tarn__http_output_open}, {"pipe", tarn__pipe_output_open},
     {"s3", tarn__s3_output_open},      {"gs", tarn__http_output_open},
-    {"az", tarn__http_output_open},
+    {"az", tarn__az_output_open},
 };
 
 static tarn__output_open *find_scheme(const char *url)

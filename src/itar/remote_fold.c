@@ -271,7 +271,7 @@ static tarn_status find_given(tarn__remote_fold *f, tarn__place_url *p, const ch
     if (!f->copy.path) return tarn__fail_memory(err);
     f->index_path = f->copy.path;
     TARN_TRY(tarn__index_load(index, TARN__LOAD_TRUSTING, &f->index, err));
-    if (!p->urls && !f->index->sums) return shards_of_place(f, p, NULL, err);
+    if (p->glob || (!p->urls && !f->index->sums)) return shards_of_place(f, p, NULL, err);
     f->name = strndup(name, dot ? (size_t)(dot - name) : strlen(name));
     if (!f->name) return tarn__fail_memory(err);
     if (!p->urls) return shards_of_sums(f, p, err);

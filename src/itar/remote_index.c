@@ -24,7 +24,7 @@ enum {
     INDEX = TARN__VERSION_INDEX,
     SUMS = TARN__VERSION_SUMS,
     COPY_SIZE = 256 << 10,
-    TRIES = 4,        /* while both files are replaced on the server */
+    TRIES = 3,        /* while both files are replaced on the server */
     LOCK_STEPS = 200, /* of 50 ms, that another process is waited for */
 };
 

@@ -33,6 +33,12 @@ static bool is_pattern(const char *url, size_t len)
     return strstr(url, "::") || memchr(url, '{', len);
 }
 
+/* Whether names are matched, which needs a listing. */
+static bool is_glob(const char *url)
+{
+    return !is_web(url) && strpbrk(url, "*?[");
+}
+
 /* The colon before the name of a fold; not that of a port. */
 static const char *fold_colon(const char *url, size_t len)
 {
@@ -57,7 +63,8 @@ static bool is_other_file(const char *url, size_t len)
 static tarn_remote form_of_one(const char *url)
 {
     size_t len = tarn__remote_bare(url);
-    if (ends_with(url, len, ".tar")) return TARN_REMOTE_SHARDS;
+    if (ends_with(url, len, ".tar"))
+        return is_glob(url) ? TARN_REMOTE_FOLD : TARN_REMOTE_SHARDS;
     if (ends_with(url, len, ".taridx") || fold_colon(url, len)) return TARN_REMOTE_FOLD;
     if (is_web(url) || is_other_file(url, len)) return TARN_REMOTE_NONE;
     return TARN_REMOTE_FOLD;
@@ -147,7 +154,7 @@ tarn_status tarn__remote_parse(tarn__place_url *p, const char *url, tarn_error *
         p->only = strndup(name, (size_t)(url + len - name) - strlen(".taridx"));
         return p->only ? TARN_OK : tarn__fail_memory(err);
     }
-    if (!p->web && strpbrk(url, "*?[")) {
+    if (is_glob(url)) {
         TARN_TRY(split_folder(p, url, len, &name, err));
         p->glob = strdup(name);
         if (!p->glob) return tarn__fail_memory(err);
@@ -200,7 +207,8 @@ static tarn_status list_store(tarn__place_url *p, tarn_error *err)
     if (!p->files) return tarn__fail_memory(err);
     for (size_t i = 0; i < p->listing.count; i++) {
         const char *name = strrchr(p->listing.objects[i].url, '/') + 1;
-        if (!p->glob || fnmatch(p->glob, name, FNM_PERIOD) == 0)
+        if (!p->glob || fnmatch(p->glob, name, FNM_PERIOD) == 0 ||
+            strcmp(p->glob, name) == 0)
             p->files[p->count++] = name;
     }
     return TARN_OK;

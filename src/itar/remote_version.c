@@ -273,6 +273,20 @@ static bool can_ask_again(const tarn__version *v)
     return true;
 }
 
+/* Replaces a version that cannot be used; removes staging if the version is good, because
+ * another process has published it. */
+static bool take_place(const char *staging, const char *folder, bool anew)
+{
+    tarn__version there = {.folder = (char *)(uintptr_t)folder};
+    if (errno != EEXIST && errno != ENOTEMPTY) return false;
+    if (!anew && read_id(&there)) {
+        tarn__version_remove(staging);
+        return true;
+    }
+    tarn__version_remove(folder);
+    return rename(staging, folder) == 0;
+}
+
 char *tarn__version_publish(const char *entry, const char *shown, const tarn__version *v,
                             const char *staging, bool anew)
 {
@@ -285,15 +299,9 @@ char *tarn__version_publish(const char *entry, const char *shown, const tarn__ve
                          (unsigned long long)tarn__key_hash(text.data, text.size)) >= 0;
     tarn__buf_reset(&text);
     if (!good) return NULL;
-    if (anew) tarn__version_remove(folder);
-    if (rename(staging, folder) != 0) {
-        /* Another process has published it. The index is already loaded from our copy. */
-        bool there = errno == EEXIST || errno == ENOTEMPTY;
-        if (there) tarn__version_remove(staging);
-        if (!there) {
-            free(folder);
-            return NULL;
-        }
+    if (rename(staging, folder) != 0 && !take_place(staging, folder, anew)) {
+        free(folder);
+        return NULL;
     }
     remove_others(entry, folder);
     return folder;

@@ -22,7 +22,7 @@ def tarn(*args, env=None):
     done = subprocess.run([TARN, *map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           stdin=subprocess.DEVNULL, env=environment(env), timeout=HANG)
     outcome = Outcome(done)
-    outcome.out = outcome.out.decode()
+    outcome.out = outcome.out.decode(errors="surrogateescape")
     if "Sanitizer" in outcome.err:
         outcome.code = 99
     return outcome
