@@ -177,6 +177,7 @@ struct tarn__cached {
     uint64_t *mine;          /* claimed by this process */
     uint64_t claimed;        /* how many */
     uint64_t scan;           /* all blocks before it are there */
+    bool news;               /* blocks of other processes were found since then */
     pthread_cond_t moved;    /* a claim ended */
     struct tarn__cached *next, **back;
 };
