@@ -155,8 +155,9 @@ uint64_t tarn__cache_reserve(tarn__cachedir *dir, uint64_t blocks);
 void tarn__cache_settle(tarn__cachedir *dir, uint64_t blocks, bool stored);
 /* Evicts what may be evicted if there was no room. Without the lock. */
 void tarn__cache_make_room(tarn__cachedir *dir);
-/* Takes a slot of the usage file; the first process counts what is there. */
-void tarn__cache_usage_open(tarn__cachedir *dir);
+/* Takes a slot of the usage file; the first process counts what is there. False: another
+ * process does that at the moment. If all slots are taken, nothing can be stored. */
+bool tarn__cache_usage_open(tarn__cachedir *dir);
 
 /* --- Objects (cache_open.c, shardcache.c) ------------------------------------------ */
 

@@ -1,7 +1,7 @@
 /* Opens the two files of an object in the cache.
  *
  * Processes that open an object at the same time take turns with the SETUP lock of its
- * data file. Whoever has it finds both files whole, or both empty (then it creates them),
+ * data file. The holder finds both files whole, or both empty (then it creates them),
  * or something is damaged: another program shortened a file, or a process was killed
  * while it created them. Damaged files are replaced by new ones, never repaired in place,
  * because other processes may have them open and trust blocks of them. The lock is held

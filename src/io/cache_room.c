@@ -65,14 +65,22 @@ static void take_slot(tarn__cachedir *dir)
     write_slot(dir);
 }
 
-void tarn__cache_usage_open(tarn__cachedir *dir)
+/* Whether another process counts what is there. */
+static bool is_counting(const tarn__cachedir *dir)
+{
+    uint64_t from = 0, count = SLOTS;
+    return tarn__cache_locked(dir->usage_fd, &from, &count) && count == SLOTS;
+}
+
+bool tarn__cache_usage_open(tarn__cachedir *dir)
 {
     if (dir->usage_fd < 0)
         dir->usage_fd =
             openat(dir->fd, TARN__CACHE_USAGE, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-    if (dir->usage_fd < 0 || dir->slot >= 0) return;
+    if (dir->usage_fd < 0 || dir->slot >= 0) return true;
     dir->written = dir->flight = 0;
     if (!count_all(dir)) take_slot(dir);
+    return dir->slot >= 0 || !is_counting(dir);
 }
 
 /* Damaged slots cannot make the sum overflow. */
@@ -116,9 +124,9 @@ uint64_t tarn__cache_reserve(tarn__cachedir *dir, uint64_t blocks)
 {
     if (dir->full_until && now_ns() < dir->full_until) return 0;
     dir->full_until = 0;
-    if (dir->slot < 0) tarn__cache_usage_open(dir);
+    if (dir->slot < 0) (void)tarn__cache_usage_open(dir);
     if (dir->slot < 0) {
-        dir->full_until = now_ns() + 50000000; /* there will soon be a slot */
+        dir->full_until = now_ns() + 50000000; /* the next attempt */
         return 0;
     }
     uint64_t left = room(dir) / TARN__CACHE_BLOCK;
