@@ -153,6 +153,8 @@ void tarn__cached_forget(tarn__cachedir *dir);
 uint64_t tarn__cache_reserve(tarn__cachedir *dir, uint64_t blocks);
 /* Blocks in flight were stored, or not. The caller holds the lock. */
 void tarn__cache_settle(tarn__cachedir *dir, uint64_t blocks, bool stored);
+/* Files were removed. The caller holds the lock. */
+void tarn__cache_freed(tarn__cachedir *dir, uint64_t bytes);
 /* Evicts what may be evicted if there was no room. Without the lock. */
 void tarn__cache_make_room(tarn__cachedir *dir);
 /* Takes a slot of the usage file; the first process counts what is there. False: another

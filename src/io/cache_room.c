@@ -148,6 +148,12 @@ void tarn__cache_settle(tarn__cachedir *dir, uint64_t blocks, bool stored)
     write_slot(dir);
 }
 
+void tarn__cache_freed(tarn__cachedir *dir, uint64_t bytes)
+{
+    dir->written -= (int64_t)bytes;
+    if (dir->slot >= 0) write_slot(dir);
+}
+
 /* Enough that eviction is rare, and little enough that it is quick. */
 static uint64_t wanted(const tarn__cachedir *dir)
 {
@@ -171,8 +177,7 @@ void tarn__cache_make_room(tarn__cachedir *dir)
     if (freed) {
         dir->evict_from = 0;
         dir->full_until = 0;
-        dir->written -= (int64_t)freed;
-        if (dir->slot >= 0) write_slot(dir);
+        tarn__cache_freed(dir, freed);
     }
     pthread_mutex_unlock(&dir->lock.mutex);
 }
