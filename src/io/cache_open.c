@@ -94,8 +94,7 @@ static void take_whole(tarn__cached *c, uint32_t whole)
         c->map_device = st.st_dev;
         c->map_inode = st.st_ino;
     }
-    if (fstat(c->fd, &st) == 0)
-        c->tag = tarn__cache_tag(c->dir->boot, st.st_dev, st.st_ino);
+    c->tag = tarn__cache_tag(c->dir->boot, c->fd);
     if (whole == c->tag && c->writable) make_durable(c);
     if (whole != c->tag && whole != TARN__CACHE_DURABLE) return;
     atomic_store_explicit(&c->complete, true, memory_order_release);

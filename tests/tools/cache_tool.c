@@ -3,12 +3,14 @@
  *
  *   cache_tool fill FOLDER DATASET URL ETAG SIZE [FIRST COUNT]   stores blocks
  *   cache_tool check FOLDER DATASET URL ETAG SIZE                compares those in it
+ *   cache_tool story FOLDER DATASET URL ETAG SIZE                two objects, one synced
  *   cache_tool hold FOLDER DATASET URL ETAG SIZE                 until input ends
  *   cache_tool bench FOLDER BLOCKS                               ns per claim and put */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -83,11 +85,40 @@ static int check(tarn__cached *c, uint64_t size)
     return 0;
 }
 
+/* What a cache goes through: a part, the whole, an old whole that is opened again and so
+ * marked as durable, a dropped block that comes again. */
+static void tell_story(tarn__cachedir *dir, char **argv, uint64_t size)
+{
+    struct timespec old[2] = {{1000000000, 0}, {1000000000, 0}};
+    char map[4096];
+    tarn__cached *a = open_object(dir, argv[3], argv[4], argv[5], size);
+    tarn__cached *b = open_object(dir, argv[3], argv[4], "other", size);
+    fill(a, 0, 5, size);
+    fill(b, 0, size / BLOCK + 1, size);
+    fill(a, 8, 2, size);
+    snprintf(map, sizeof map, "%s", tarn__cached_path(b));
+    memcpy(strrchr(map, '.'), ".blocks", sizeof ".blocks");
+    tarn__cached_close(b);
+    if (utimensat(AT_FDCWD, map, old, 0) != 0) exit(1);
+    b = open_object(dir, argv[3], argv[4], "other", size);
+    fill(a, 0, size / BLOCK + 1, size);
+    tarn__cached_drop(a, 3, 2);
+    fill(a, 3, 2, size);
+    tarn__cached_drop(b, 1, 1);
+    fill(b, 1, 1, size);
+    tarn__cached_close(a);
+    tarn__cached_close(b);
+}
+
 static int use(char **argv, int argc, tarn__cachedir *dir)
 {
     uint64_t size = strtoull(argv[6], NULL, 10), first = 0, count = size / BLOCK + 1;
-    tarn__cached *c = open_object(dir, argv[3], argv[4], argv[5], size);
     int result = 0;
+    if (strcmp(argv[1], "story") == 0) {
+        tell_story(dir, argv, size);
+        return 0;
+    }
+    tarn__cached *c = open_object(dir, argv[3], argv[4], argv[5], size);
     if (argc == 9) {
         first = strtoull(argv[7], NULL, 10);
         count = strtoull(argv[8], NULL, 10);
