@@ -340,8 +340,9 @@ tarn_status tarn_cache_verify(const char *folder,
                               tarn_cache_verify_report *report, size_t size,
                               tarn_error *err)
 {
-    TARN__FILL_ZERO(report, size);
     TARN__NEED(err, "folder", folder);
+    TARN__NEED(err, "report", report);
+    TARN__FILL_ZERO(report, size);
     TARN__OPTIONS(tarn_cache_verify_options, o, TARN_CACHE_VERIFY_OPTIONS_INIT, options,
                   err);
     checking k = {.o = &o};
@@ -419,8 +420,9 @@ tarn_status tarn_cache_clear(const char *folder, const tarn_cache_clear_options 
     char path[3000];
     int root;
     tarn__cachedir dir;
-    TARN__FILL_ZERO(out, size);
     TARN__NEED(err, "folder", folder);
+    TARN__NEED(err, "out", out);
+    TARN__FILL_ZERO(out, size);
     TARN__OPTIONS(tarn_cache_clear_options, o, TARN_CACHE_CLEAR_OPTIONS_INIT, options,
                   err);
     TARN_TRY(open_root(folder, path, sizeof path, &root, err));
