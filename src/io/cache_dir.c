@@ -137,8 +137,10 @@ void tarn__cachedir_unlink(tarn__cachedir *dir)
 
 /* --- The folder ------------------------------------------------------------------- */
 
-/* On a file system of several machines, one of them may still have old bytes of a file in
- * its memory when another marks the new ones: it would read wrong bytes. */
+/* Between machines, neither locks nor what is in memory can be relied on: they would
+ * fetch the same bytes, and compare each other's blocks with their checksums again and
+ * again.
+ */
 static tarn_status refuse_network(int fd, const char *path, tarn_error *err)
 {
     static const struct {
@@ -199,6 +201,14 @@ static tarn_status check_locks(tarn__cachedir *dir, int fd, tarn_error *err)
                          "them; use a folder on a disk of this machine");
 }
 
+static bool take_usage(tarn__cachedir *dir)
+{
+    pthread_mutex_lock(&dir->lock.mutex); /* not during a fork */
+    bool done = tarn__cache_usage_open(dir);
+    pthread_mutex_unlock(&dir->lock.mutex);
+    return done;
+}
+
 static tarn_status open_usage(tarn__cachedir *dir, tarn_error *err)
 {
     int fd = openat(dir->fd, TARN__CACHE_USAGE, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC,
@@ -211,7 +221,7 @@ static tarn_status open_usage(tarn__cachedir *dir, tarn_error *err)
         return tarn__fail_errno(err, dir->path, errno, "cannot create a file in it");
     tarn_status status = check_locks(dir, fd, err);
     close(fd);
-    for (int i = 0; status == TARN_OK && i < TRIES && !tarn__cache_usage_open(dir); i++)
+    for (int i = 0; status == TARN_OK && i < TRIES && !take_usage(dir); i++)
         pause_shortly();
     return status;
 }

@@ -49,10 +49,10 @@ typedef struct tarn__cache_entry {
 #define TARN__CACHE_HEAD    4096u
 #define TARN__CACHE_DURABLE 1u /* whole: all bytes are there and on the disk */
 
-/* An entry is trusted if its tag is that of the running machine and of this file, which
- * its number and the time of its creation tell from others. Otherwise the machine was
- * restarted, or the file copied, after the block was written, and the block must have the
- * checksum. Never 0 or DURABLE. */
+/* An entry is trusted if its tag is that of the running machine and of this file, with
+ * this number and time of creation. Otherwise the machine was restarted, or the file
+ * copied, after the block was written, and the block must have the checksum. Never 0 or
+ * DURABLE. */
 uint32_t tarn__cache_tag(uint32_t boot, int fd);
 /* Different after each start of the machine. */
 uint32_t tarn__cache_boot(void);
@@ -135,6 +135,7 @@ struct tarn__cachedir {
     long long full_until;  /* the disk was full: nothing is claimed before */
     long long notice_from; /* failures are silent before */
     long long evict_from;  /* no eviction before */
+    long long evict_pause; /* longer after each attempt that freed nothing */
     struct tarn__cachedir *next, **back;
 };
 

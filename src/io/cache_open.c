@@ -42,6 +42,14 @@ static int open_one(const tarn__cached *c, const char *name)
                   0666);
 }
 
+/* Not during a fork: the child must close every descriptor that will have claims. */
+static void open_map(tarn__cached *c)
+{
+    pthread_mutex_lock(&c->dir->lock.mutex);
+    c->map_fd = open_one(c, c->names.map);
+    pthread_mutex_unlock(&c->dir->lock.mutex);
+}
+
 /* What the head says and what the files are. */
 static tarn_status judge(const tarn__cached *c, const tarn__cache_head *want, found *out,
                          uint32_t *out_whole, tarn_error *err)
@@ -110,7 +118,7 @@ static tarn_status set_up(tarn__cached *c, const tarn__cache_head *head, bool *o
     uint32_t whole = 0;
     *out_again = !tarn__cache_named(c->set->fd, c->names.data, c->fd);
     if (*out_again) return TARN_OK;
-    c->map_fd = open_one(c, c->names.map);
+    open_map(c);
     if (c->map_fd < 0) return fail(c, errno, "cannot open its map", err);
     TARN_TRY(judge(c, head, &what, &whole, err));
     if (what == EMPTY) TARN_TRY(create(c, head, err));

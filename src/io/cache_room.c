@@ -164,18 +164,22 @@ static uint64_t wanted(const tarn__cachedir *dir)
 
 void tarn__cache_make_room(tarn__cachedir *dir)
 {
-    const long long pause = 5000000000;
+    const long long pause = 5000000000, most = 300000000000;
     pthread_mutex_lock(&dir->lock.mutex);
     long long now = now_ns();
     bool go = dir->refused && now >= dir->evict_from && !dir->read_only;
     dir->refused = false;
-    if (go) dir->evict_from = now + pause; /* also stops other threads */
+    if (go) { /* also stops other threads */
+        dir->evict_pause = dir->evict_pause ? 2 * dir->evict_pause : pause;
+        if (dir->evict_pause > most) dir->evict_pause = most;
+        dir->evict_from = now + dir->evict_pause;
+    }
     pthread_mutex_unlock(&dir->lock.mutex);
     if (!go) return;
     uint64_t freed = tarn__cache_evict(dir->fd, wanted(dir));
     pthread_mutex_lock(&dir->lock.mutex);
     if (freed) {
-        dir->evict_from = 0;
+        dir->evict_from = dir->evict_pause = 0;
         dir->full_until = 0;
         tarn__cache_freed(dir, freed);
     }

@@ -536,13 +536,13 @@ static tarn_status store(tarn__cached *c, uint64_t first, uint64_t count,
 
 /* The disk is full or fails: nothing is claimed for a while, and one notice is enough.
  * With the lock. */
-static bool note_failure(tarn__cachedir *dir)
+static bool note_failure(tarn__cachedir *dir, int e)
 {
     const long long rest = 10000000000, silence = 60000000000;
     long long now = tarn__coarse_time();
     bool told = now < dir->notice_from;
     dir->full_until = now + rest;
-    dir->refused = true;
+    if (e == ENOSPC || e == EDQUOT) dir->refused = true;
     if (!told) dir->notice_from = now + silence;
     return !told;
 }
@@ -556,14 +556,16 @@ tarn_status tarn__cached_put(tarn__cached *c, uint64_t first, uint64_t count,
     if (!held)
         return tarn__fail_at(err, TARN_ERR_USAGE, c->path, first * TARN__CACHE_BLOCK,
                              "%llu blocks are not claimed", (unsigned long long)count);
-    tarn_status status = store(c, first, count, data, err);
+    tarn_error why = {.offset = TARN_NO_OFFSET};
+    tarn_status status = store(c, first, count, data, &why);
     pthread_mutex_lock(&c->dir->lock.mutex);
     end_claim(c, first, count, status == TARN_OK);
     if (status == TARN_OK)
         look_for_completion(c);
-    else if (is_lost(c) ? was_lost : !note_failure(c->dir))
+    else if (is_lost(c) ? was_lost : !note_failure(c->dir, why.sys_errno))
         status = TARN_OK;
     pthread_mutex_unlock(&c->dir->lock.mutex);
+    if (status != TARN_OK && err) *err = why;
     return status;
 }
 
