@@ -29,7 +29,7 @@ LONG = (
 # text, by what a kill or a power failure leaves on the disk), and the same C code runs in the
 # suites that stay.
 NOT_ASAN = {
-    "faults/test_power", "faults/test_write", "hostile/test_execution", "python/test_torch",
+    "faults/test_power", "faults/test_power_cache", "faults/test_write", "hostile/test_execution", "python/test_torch",
     "python/test_wds_names",
     "interop/test_braces", "interop/test_dataset_reference", "interop/test_formats",
     "interop/test_iac", "interop/test_order", "interop/test_random", "interop/test_reference",
@@ -47,7 +47,7 @@ NOT_TSAN = {
     "unit/test_null", "unit/test_order_random", "unit/test_order_state", "unit/test_pack",
     "unit/test_parse", "unit/test_place", "unit/test_png", "unit/test_random",
     "unit/test_recover", "unit/test_regular", "unit/test_s3", "unit/test_samples",
-    "unit/test_schema", "unit/test_settle", "unit/test_stream", "unit/test_structs",
+    "unit/test_schema", "unit/test_settle", "unit/test_shardcache", "unit/test_stream", "unit/test_structs",
     "unit/test_tar", "unit/test_urls",
     "unit/test_oom_read", "unit/test_oom_write",  # ThreadSanitizer's malloc cannot be made to fail
 }
