@@ -6,7 +6,9 @@
 
 enum {
     WINDOW_MS = 250,
-    REST = 20 /* windows after a step that did not help, or a cut */
+    REST = 20,    /* windows after a step that did not help */
+    CUT_REST = 8, /* and after a cut */
+    LEAST = 4     /* a busy server is also spared by the pauses between attempts */
 };
 
 /* A step multiplies the limit by 1.5. If latency was what limited the rate, the rate
@@ -82,11 +84,13 @@ void tarn__pace_note(tarn__pace *pace, int64_t now_ms, uint64_t bytes, unsigned 
     pace->full = full;
 }
 
-void tarn__pace_slow(tarn__pace *pace, int64_t now_ms, int64_t began_ms)
+bool tarn__pace_slow(tarn__pace *pace, int64_t now_ms, int64_t began_ms)
 {
-    if (began_ms < pace->cut_ms) return; /* it does not know the last cut yet */
+    if (began_ms < pace->cut_ms) return false;
     pace->cut_ms = now_ms;
     pace->before = 0;
-    pace->rest = REST;
-    change_limit(pace, pace->limit > 1 ? pace->limit / 2 : 1);
+    pace->rest = CUT_REST;
+    unsigned half = pace->limit / 2, least = pace->most < LEAST ? pace->most : LEAST;
+    change_limit(pace, half > least ? half : least);
+    return true;
 }

@@ -6,8 +6,8 @@
 #include "io/http.h"
 
 typedef struct tarn__object {
-    char *url;             /* as used in requests */
-    char *shown;           /* for messages, without secrets */
+    char *url;               /* as used in requests */
+    char *shown;             /* for messages, without secrets */
     tarn__http_sign *sign;   /* NULL: requests are not signed */
     tarn__http_renew *renew; /* NULL: a refused request stays refused */
     void *signer;            /* released with free() */
