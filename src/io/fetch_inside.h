@@ -14,9 +14,9 @@
 
 enum {
     TARN__FETCH_MOST = 256, /* transfers at once, of all hosts */
-    TARN__FETCH_SHARE = 4,  /* use at most this part of the descriptors */
+    TARN__FETCH_SHARE = 4,  /* use at most one of that many descriptors */
     TARN__FETCH_IDLE_SECONDS = 30,
-    TARN__FETCH_REFUSALS = 5,    /* after so many in a row, pauses grow no longer */
+    TARN__FETCH_REFUSALS = 5,    /* after that many in a row, pauses grow no longer */
     TARN__FETCH_RETRY_AFTER = 60 /* seconds; a server may not ask for more */
 };
 

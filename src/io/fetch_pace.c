@@ -12,8 +12,8 @@ enum {
 };
 
 /* A step multiplies the limit by 1.5. If latency was what limited the rate, the rate
- * grows as much; a tenth is more than the usual noise. */
-#define GAIN 1.1
+ * grows as much; a fifth of that is more than the usual noise. */
+#define GAIN 0.2
 
 void tarn__pace_init(tarn__pace *pace, unsigned most)
 {
@@ -52,6 +52,12 @@ static void step_up(tarn__pace *pace, double rate)
         pace->rest = REST;
 }
 
+static bool step_helped(const tarn__pace *pace, double rate)
+{
+    double growth = (double)pace->limit / pace->before - 1;
+    return rate >= pace->rate * (1 + GAIN * growth);
+}
+
 static void end_window(tarn__pace *pace)
 {
     double rate = (double)pace->bytes / (double)pace->window_ms;
@@ -59,7 +65,7 @@ static void end_window(tarn__pace *pace)
     pace->settling = false;
     begin_window(pace);
     if (settling) return;
-    if (pace->before && rate < pace->rate * GAIN) {
+    if (pace->before && !step_helped(pace, rate)) {
         unsigned before = pace->before;
         pace->before = 0;
         pace->rest = REST;

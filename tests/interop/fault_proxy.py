@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """A reverse proxy that misbehaves on purpose: latency, limited bandwidth, lost connections, wrong
-responses. For tests, and for measuring behind a slow line.
+responses. For tests, and for measuring over a slow line.
 
 In a test, it runs in a thread:
 
@@ -36,7 +36,7 @@ PIECE = 1 << 16
 class Fault:
     """What to do to a response.
 
-    cut, reset, stall    after so many bytes of the body: close, reset, send nothing more
+    cut, reset, stall    after that many bytes of the body: close, reset, send nothing more
     hangup               close instead of a response
     drip                 the body with `after` bytes per second
     status               status and code of an error instead; busy is 503 SlowDown
@@ -57,7 +57,7 @@ class Fault:
     swap                 the object at the path `to` instead
     """
     name: str
-    times: Optional[int] = None  # so many responses; None: all
+    times: Optional[int] = None  # how many responses; None: all
     skip: int = 0  # not the first ones
     chance: float = 1.0
     path: str = ""  # only if the path contains this
@@ -162,7 +162,7 @@ class FaultProxy(threading.Thread):
                 end.close()
 
     async def wait_turn(self, size):
-        """Until the line, which all connections share, has sent so many bytes."""
+        """Until the line, which all connections share, has sent that many bytes."""
         if self.bandwidth:
             now = self.loop.time()
             self.free_at = max(self.free_at, now) + size / self.bandwidth

@@ -236,7 +236,7 @@ def fault_checks(nginx):
         def check(fault):
             fault = Fault(**{**vars(fault), "times": 2})
             _, outcome = one(fault)
-            if fault.name == "long":  # a wrong length is not retried: the server lies
+            if fault.name == "long":  # a wrong length is not retried
                 return None if outcome.code == 1 else f"{fault}: {outcome}"
             return None if outcome.code == 0 and outcome.out == DATA[AT:AT + SIZE] else f"{fault}: {outcome}"
         each(PASSING, check)
