@@ -26,7 +26,6 @@ tarn_status tarn__open_fold(tarn__storage *source, const tarn_dataset_options *o
                              .shards = o->shards,
                              .index_path = o->index_path,
                              .cache = o->cache,
-                             .index_path = o->index_path,
                              .cachedir = source->cache};
     tarn__fold *fold;
     tarn_fold_info info;
