@@ -114,10 +114,9 @@ PyDoc_STRVAR(open_doc,
 static PyObject *open_dataset(PyObject *module, PyObject *args, PyObject *kw)
 {
     static const char *const names[] = {
-        "path",    "fields",     "drop_ambiguous", "io",     "check",
-        "cold",    "scan",       "by_hash",        "keys",   "threads",
-        "lenient", "key_column", "decompress",     "shards", "cache",
-        "cache_limit", "index", NULL};
+        "path",       "fields",  "drop_ambiguous", "io",          "check",   "cold",
+        "scan",       "by_hash", "keys",           "threads",     "lenient", "key_column",
+        "decompress", "shards",  "cache",          "cache_limit", "index",   NULL};
     tarnpy_state *state = tarnpy_module_state(module);
     tarn_dataset_options o = TARN_DATASET_OPTIONS_INIT;
     tarn_index_options index = TARN_INDEX_OPTIONS_INIT;

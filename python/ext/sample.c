@@ -565,8 +565,7 @@ PyObject *tarnpy_dataset_iter(PyObject *object)
     self->handle = dataset->handle;
     tarn_dataset_info info;
     tarn_dataset_info_get(((tarnpy_handle *)self->handle)->set, &info, sizeof info);
-    self->remote =
-        info.remote && dataset->views == Py_None && dataset->parts == Py_None;
+    self->remote = info.remote && dataset->views == Py_None && dataset->parts == Py_None;
     self->announces =
         !info.in_order && dataset->views == Py_None && dataset->parts == Py_None;
     self->end = (uint64_t)count;

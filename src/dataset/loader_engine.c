@@ -610,7 +610,8 @@ tarn_status tarn__engine_new(tarn__load_setup *setup, tarn__epoch *epoch, uint64
     e->near = e->depth = depth_for(setup);
     e->n_fetchers = fetchers_for(setup);
     if (!setup->o.prefetch) e->depth += e->n_fetchers;
-    e->may_widen = !e->n_fetchers && setup->o.prefetch == 0 && setup->o.threads > 0 && !setup->decodes;
+    e->may_widen = !e->n_fetchers && setup->o.prefetch == 0 && setup->o.threads > 0 &&
+                   !setup->decodes;
     tarn_status status = start_threads(e, err);
     if (status == TARN_OK)
         *out = e;
