@@ -55,14 +55,20 @@ bool tarn__cache_locked(int fd, uint64_t *from, uint64_t *count)
     return true;
 }
 
+enum { TRIES = 10000 }; /* with pauses of a millisecond */
+
+static void pause_shortly(void)
+{
+    struct timespec pause = {0, 1000000};
+    (void)nanosleep(&pause, NULL);
+}
+
 bool tarn__cache_lock_soon(int fd, short type, uint64_t from, uint64_t count)
 {
-    enum { TRIES = 10000 };
-    struct timespec pause = {0, 1000000};
     for (int i = 0; i < TRIES; i++) {
         if (tarn__cache_lock(fd, type, from, count)) return true;
         if (errno != EAGAIN && errno != EACCES) return false;
-        (void)nanosleep(&pause, NULL);
+        pause_shortly();
     }
     errno = EAGAIN;
     return false;
@@ -131,8 +137,10 @@ void tarn__cachedir_unlink(tarn__cachedir *dir)
 
 /* --- The folder ------------------------------------------------------------------- */
 
-/* On a file system of several machines, one of them may still have old bytes of a file in
- * its memory when another marks the new ones: it would read wrong bytes. */
+/* Between machines, neither locks nor what is in memory can be relied on: they would
+ * fetch the same bytes, and compare each other's blocks with their checksums again and
+ * again.
+ */
 static tarn_status refuse_network(int fd, const char *path, tarn_error *err)
 {
     static const struct {
@@ -193,6 +201,14 @@ static tarn_status check_locks(tarn__cachedir *dir, int fd, tarn_error *err)
                          "them; use a folder on a disk of this machine");
 }
 
+static bool take_usage(tarn__cachedir *dir)
+{
+    pthread_mutex_lock(&dir->lock.mutex); /* not during a fork */
+    bool done = tarn__cache_usage_open(dir);
+    pthread_mutex_unlock(&dir->lock.mutex);
+    return done;
+}
+
 static tarn_status open_usage(tarn__cachedir *dir, tarn_error *err)
 {
     int fd = openat(dir->fd, TARN__CACHE_USAGE, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC,
@@ -205,7 +221,8 @@ static tarn_status open_usage(tarn__cachedir *dir, tarn_error *err)
         return tarn__fail_errno(err, dir->path, errno, "cannot create a file in it");
     tarn_status status = check_locks(dir, fd, err);
     close(fd);
-    if (status == TARN_OK) tarn__cache_usage_open(dir);
+    for (int i = 0; status == TARN_OK && i < TRIES && !take_usage(dir); i++)
+        pause_shortly();
     return status;
 }
 
@@ -355,7 +372,7 @@ static tarn__cacheset *add_set(tarn__cachedir *dir, tarn__cacheset *set)
 tarn_status tarn__cacheset_get(tarn__cachedir *dir, const char *dataset,
                                tarn__cacheset **out, tarn_error *err)
 {
-    enum { TRIES = 64 };
+    enum { ATTEMPTS = 64 };
     char id[TARN__CACHE_ID];
     tarn__cache_dataset_name(id, dataset);
     pthread_mutex_lock(&dir->lock.mutex);
@@ -368,7 +385,7 @@ tarn_status tarn__cacheset_get(tarn__cachedir *dir, const char *dataset,
     set->fd = set->lock_fd = -1;
     tarn_status status = TARN_OK;
     int tries = 0;
-    while (!try_set(dir, set, dataset, &status, err) && ++tries < TRIES)
+    while (!try_set(dir, set, dataset, &status, err) && ++tries < ATTEMPTS)
         ;
     if (status != TARN_OK) {
         close_set(set);

@@ -49,10 +49,11 @@ typedef struct tarn__cache_entry {
 #define TARN__CACHE_HEAD    4096u
 #define TARN__CACHE_DURABLE 1u /* whole: all bytes are there and on the disk */
 
-/* An entry is trusted if its tag is that of the running machine and of this file.
- * Otherwise the machine was restarted, or the file copied, after the block was written,
- * and the block must have the checksum. Never 0 or DURABLE. */
-uint32_t tarn__cache_tag(uint32_t boot, dev_t device, ino_t inode);
+/* An entry is trusted if its tag is that of the running machine and of this file, with
+ * this number and time of creation. Otherwise the machine was restarted, or the file
+ * copied, after the block was written, and the block must have the checksum. Never 0 or
+ * DURABLE. */
+uint32_t tarn__cache_tag(uint32_t boot, int fd);
 /* Different after each start of the machine. */
 uint32_t tarn__cache_boot(void);
 
@@ -134,6 +135,7 @@ struct tarn__cachedir {
     long long full_until;  /* the disk was full: nothing is claimed before */
     long long notice_from; /* failures are silent before */
     long long evict_from;  /* no eviction before */
+    long long evict_pause; /* longer after each attempt that freed nothing */
     struct tarn__cachedir *next, **back;
 };
 
@@ -153,10 +155,13 @@ void tarn__cached_forget(tarn__cachedir *dir);
 uint64_t tarn__cache_reserve(tarn__cachedir *dir, uint64_t blocks);
 /* Blocks in flight were stored, or not. The caller holds the lock. */
 void tarn__cache_settle(tarn__cachedir *dir, uint64_t blocks, bool stored);
+/* Files were removed. The caller holds the lock. */
+void tarn__cache_freed(tarn__cachedir *dir, uint64_t bytes);
 /* Evicts what may be evicted if there was no room. Without the lock. */
 void tarn__cache_make_room(tarn__cachedir *dir);
-/* Takes a slot of the usage file; the first process counts what is there. */
-void tarn__cache_usage_open(tarn__cachedir *dir);
+/* Takes a slot of the usage file; the first process counts what is there. False: another
+ * process does that at the moment. If all slots are taken, nothing can be stored. */
+bool tarn__cache_usage_open(tarn__cachedir *dir);
 
 /* --- Objects (cache_open.c, shardcache.c) ------------------------------------------ */
 
@@ -177,6 +182,7 @@ struct tarn__cached {
     uint64_t *mine;          /* claimed by this process */
     uint64_t claimed;        /* how many */
     uint64_t scan;           /* all blocks before it are there */
+    bool news;               /* blocks of other processes were found since then */
     pthread_cond_t moved;    /* a claim ended */
     struct tarn__cached *next, **back;
 };

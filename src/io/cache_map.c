@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -52,12 +53,18 @@ uint32_t tarn__cache_boot(void)
     return chance;
 }
 
-uint32_t tarn__cache_tag(uint32_t boot, dev_t device, ino_t inode)
+uint32_t tarn__cache_tag(uint32_t boot, int fd)
 {
-    unsigned char text[20];
+    unsigned char text[28] = {0};
+    struct statx st;
     tarn__put32(text, boot);
-    tarn__put64(text + 4, (uint64_t)device);
-    tarn__put64(text + 12, (uint64_t)inode);
+    if (statx(fd, "", AT_EMPTY_PATH, STATX_INO | STATX_BTIME, &st) == 0) {
+        tarn__put64(text + 4, (uint64_t)st.stx_dev_major << 32 | st.stx_dev_minor);
+        tarn__put64(text + 12, st.stx_ino);
+        if (st.stx_mask & STATX_BTIME)
+            tarn__put64(text + 20, (uint64_t)st.stx_btime.tv_sec * 1000000000 +
+                                       st.stx_btime.tv_nsec);
+    }
     uint32_t tag = tarn__crc32c(0, text, sizeof text);
     return tag > TARN__CACHE_DURABLE ? tag : tag + 2;
 }

@@ -1,7 +1,7 @@
 /* Opens the two files of an object in the cache.
  *
  * Processes that open an object at the same time take turns with the SETUP lock of its
- * data file. Whoever has it finds both files whole, or both empty (then it creates them),
+ * data file. The holder finds both files whole, or both empty (then it creates them),
  * or something is damaged: another program shortened a file, or a process was killed
  * while it created them. Damaged files are replaced by new ones, never repaired in place,
  * because other processes may have them open and trust blocks of them. The lock is held
@@ -40,6 +40,14 @@ static int open_one(const tarn__cached *c, const char *name)
     int flags = O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
     return openat(c->set->fd, name, flags | (c->writable ? O_RDWR | O_CREAT : O_RDONLY),
                   0666);
+}
+
+/* Not during a fork: the child must close every descriptor that will have claims. */
+static void open_map(tarn__cached *c)
+{
+    pthread_mutex_lock(&c->dir->lock.mutex);
+    c->map_fd = open_one(c, c->names.map);
+    pthread_mutex_unlock(&c->dir->lock.mutex);
 }
 
 /* What the head says and what the files are. */
@@ -94,8 +102,7 @@ static void take_whole(tarn__cached *c, uint32_t whole)
         c->map_device = st.st_dev;
         c->map_inode = st.st_ino;
     }
-    if (fstat(c->fd, &st) == 0)
-        c->tag = tarn__cache_tag(c->dir->boot, st.st_dev, st.st_ino);
+    c->tag = tarn__cache_tag(c->dir->boot, c->fd);
     if (whole == c->tag && c->writable) make_durable(c);
     if (whole != c->tag && whole != TARN__CACHE_DURABLE) return;
     atomic_store_explicit(&c->complete, true, memory_order_release);
@@ -111,7 +118,7 @@ static tarn_status set_up(tarn__cached *c, const tarn__cache_head *head, bool *o
     uint32_t whole = 0;
     *out_again = !tarn__cache_named(c->set->fd, c->names.data, c->fd);
     if (*out_again) return TARN_OK;
-    c->map_fd = open_one(c, c->names.map);
+    open_map(c);
     if (c->map_fd < 0) return fail(c, errno, "cannot open its map", err);
     TARN_TRY(judge(c, head, &what, &whole, err));
     if (what == EMPTY) TARN_TRY(create(c, head, err));

@@ -65,14 +65,22 @@ static void take_slot(tarn__cachedir *dir)
     write_slot(dir);
 }
 
-void tarn__cache_usage_open(tarn__cachedir *dir)
+/* Whether another process counts what is there. */
+static bool is_counting(const tarn__cachedir *dir)
+{
+    uint64_t from = 0, count = SLOTS;
+    return tarn__cache_locked(dir->usage_fd, &from, &count) && count == SLOTS;
+}
+
+bool tarn__cache_usage_open(tarn__cachedir *dir)
 {
     if (dir->usage_fd < 0)
         dir->usage_fd =
             openat(dir->fd, TARN__CACHE_USAGE, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-    if (dir->usage_fd < 0 || dir->slot >= 0) return;
+    if (dir->usage_fd < 0 || dir->slot >= 0) return true;
     dir->written = dir->flight = 0;
     if (!count_all(dir)) take_slot(dir);
+    return dir->slot >= 0 || !is_counting(dir);
 }
 
 /* Damaged slots cannot make the sum overflow. */
@@ -116,9 +124,9 @@ uint64_t tarn__cache_reserve(tarn__cachedir *dir, uint64_t blocks)
 {
     if (dir->full_until && now_ns() < dir->full_until) return 0;
     dir->full_until = 0;
-    if (dir->slot < 0) tarn__cache_usage_open(dir);
+    if (dir->slot < 0) (void)tarn__cache_usage_open(dir);
     if (dir->slot < 0) {
-        dir->full_until = now_ns() + 50000000; /* there will soon be a slot */
+        dir->full_until = now_ns() + 50000000; /* the next attempt */
         return 0;
     }
     uint64_t left = room(dir) / TARN__CACHE_BLOCK;
@@ -140,6 +148,12 @@ void tarn__cache_settle(tarn__cachedir *dir, uint64_t blocks, bool stored)
     write_slot(dir);
 }
 
+void tarn__cache_freed(tarn__cachedir *dir, uint64_t bytes)
+{
+    dir->written -= (int64_t)bytes;
+    if (dir->slot >= 0) write_slot(dir);
+}
+
 /* Enough that eviction is rare, and little enough that it is quick. */
 static uint64_t wanted(const tarn__cachedir *dir)
 {
@@ -150,21 +164,24 @@ static uint64_t wanted(const tarn__cachedir *dir)
 
 void tarn__cache_make_room(tarn__cachedir *dir)
 {
-    const long long pause = 5000000000;
+    const long long pause = 5000000000, most = 300000000000;
     pthread_mutex_lock(&dir->lock.mutex);
     long long now = now_ns();
     bool go = dir->refused && now >= dir->evict_from && !dir->read_only;
     dir->refused = false;
-    if (go) dir->evict_from = now + pause; /* also stops other threads */
+    if (go) { /* also stops other threads */
+        dir->evict_pause = dir->evict_pause ? 2 * dir->evict_pause : pause;
+        if (dir->evict_pause > most) dir->evict_pause = most;
+        dir->evict_from = now + dir->evict_pause;
+    }
     pthread_mutex_unlock(&dir->lock.mutex);
     if (!go) return;
     uint64_t freed = tarn__cache_evict(dir->fd, wanted(dir));
     pthread_mutex_lock(&dir->lock.mutex);
     if (freed) {
-        dir->evict_from = 0;
+        dir->evict_from = dir->evict_pause = 0;
         dir->full_until = 0;
-        dir->written -= (int64_t)freed;
-        if (dir->slot >= 0) write_slot(dir);
+        tarn__cache_freed(dir, freed);
     }
     pthread_mutex_unlock(&dir->lock.mutex);
 }

@@ -1,5 +1,5 @@
 /* Goes through the folder of the cache, and removes from it. Only files with the names of
- * the cache are looked at or removed; everything else stays. */
+ * the cache are read or removed; everything else stays. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -52,7 +52,7 @@ static void begin_in_child(void)
         h->queue.count = h->jobs = 0;
         h->active = h->ended = 0;
         h->bytes = 0;
-        h->closed_until_ms = 0;
+        h->closed_until_ms = h->refusals = 0;
         tarn__pace_init(&h->pace, TARN__FETCH_MOST);
     }
     fetcher->later = fetcher->dropped = fetcher->calling = NULL;

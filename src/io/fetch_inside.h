@@ -14,8 +14,9 @@
 
 enum {
     TARN__FETCH_MOST = 256, /* transfers at once, of all hosts */
-    TARN__FETCH_SHARE = 4,  /* use at most this part of the descriptors */
+    TARN__FETCH_SHARE = 4,  /* use at most one of that many descriptors */
     TARN__FETCH_IDLE_SECONDS = 30,
+    TARN__FETCH_REFUSALS = 5,    /* after that many in a row, pauses grow no longer */
     TARN__FETCH_RETRY_AFTER = 60 /* seconds; a server may not ask for more */
 };
 
@@ -30,7 +31,8 @@ typedef struct tarn__host {
     tarn__pace pace;
     uint64_t bytes; /* received since the pace was noted */
     unsigned ended;
-    int64_t closed_until_ms; /* the server asked for a pause */
+    unsigned refusals;       /* cuts of the pace since the last success */
+    int64_t closed_until_ms; /* no request starts before */
 } tarn__host;
 
 struct tarn__fetched {
@@ -42,6 +44,7 @@ struct tarn__fetched {
     uint64_t answers;     /* to such requests */
     tarn_status answer;   /* the last one */
     tarn_error why;
+    int64_t renewed_ms; /* when its signer got new credentials; only for the thread */
 };
 
 typedef enum tarn__job_state {
@@ -136,7 +139,7 @@ typedef enum tarn__next {
 
 TARN_CHECKED tarn_status tarn__transfer_begin(tarn__transfer *t, tarn__job *job,
                                               int64_t now_ms, tarn_error *err);
-tarn__next tarn__transfer_end(tarn__transfer *t, tarn_error *err);
+tarn__next tarn__transfer_end(tarn__transfer *t, int64_t now_ms, tarn_error *err);
 /* Whether it has taken too long; then its http.result is set. */
 bool tarn__transfer_check(tarn__transfer *t, int64_t now_ms);
 /* The failure of a job names its range. */

@@ -230,6 +230,7 @@ static void end_transfer(tarn__loop *loop, tarn__transfer *t, tarn_status status
     tarn__job *job = t->job;
     lock_fetcher();
     leave_host(&tarn__fetcher_state, loop, t);
+    if (status == TARN_OK) job->object->host->refusals = 0;
     unlock_fetcher();
     keep_transfer(loop, t);
     tarn__job_end(job, status, why);
@@ -305,36 +306,31 @@ static void step(tarn__loop *loop)
     leave_curl();
 }
 
-static void slow_down(tarn__loop *loop, tarn__transfer *t, int64_t pause_ms)
+/* The server has too much to do: nothing is asked of it for a while. */
+static void close_host(tarn__loop *loop, const tarn__transfer *t)
 {
     tarn__host *host = t->job->object->host;
-    tarn__pace_slow(&host->pace, loop->now_ms, t->began_ms);
-    if (host->closed_until_ms < loop->now_ms + pause_ms)
-        host->closed_until_ms = loop->now_ms + pause_ms;
-    loop->news.slowdowns++;
-}
-
-static int64_t pause_of(const tarn__transfer *t, tarn__next next)
-{
     uint64_t asked = t->http.head.retry_after;
-    if (next == TARN__NEXT_AGAIN) return 0;
-    int64_t pause = tarn__http_pause_ms(t->job->attempts);
     if (asked > TARN__FETCH_RETRY_AFTER) asked = TARN__FETCH_RETRY_AFTER;
-    if (next == TARN__NEXT_SLOW_DOWN && pause < (int64_t)asked * 1000)
-        pause += (int64_t)asked * 1000; /* with the part that is random */
-    return pause;
+    int64_t until = loop->now_ms + (int64_t)asked * 1000;
+    loop->news.slowdowns++;
+    if (tarn__pace_slow(&host->pace, loop->now_ms, t->began_ms)) {
+        if (host->refusals < TARN__FETCH_REFUSALS) host->refusals++;
+        until += tarn__http_pause_ms(host->refusals);
+    }
+    if (host->closed_until_ms < until) host->closed_until_ms = until;
 }
 
 static void try_later(tarn__loop *loop, tarn__transfer *t, tarn__next next)
 {
     tarn__fetcher *f = &tarn__fetcher_state;
     tarn__job *job = t->job;
-    int64_t pause = pause_of(t, next);
-    job->ready_ms = loop->now_ms + pause;
+    job->ready_ms = loop->now_ms;
+    if (next == TARN__NEXT_LATER) job->ready_ms += tarn__http_pause_ms(job->attempts);
     loop->news.retries++;
     lock_fetcher();
     leave_host(f, loop, t);
-    if (next == TARN__NEXT_SLOW_DOWN) slow_down(loop, t, pause);
+    if (next == TARN__NEXT_SLOW_DOWN) close_host(loop, t);
     bool cancelled = job->cancelled;
     if (!cancelled) {
         job->state = TARN__JOB_LATER;
@@ -353,7 +349,7 @@ static void end_transfers(tarn__loop *loop)
         tarn__transfer *t = loop->ended;
         loop->ended = t->next;
         loop->used_ms = loop->now_ms;
-        tarn__next next = tarn__transfer_end(t, &err);
+        tarn__next next = tarn__transfer_end(t, loop->now_ms, &err);
         if (next == TARN__NEXT_DONE)
             end_transfer(loop, t, TARN_OK, NULL);
         else if (next == TARN__NEXT_FAILED)

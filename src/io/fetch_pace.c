@@ -6,12 +6,14 @@
 
 enum {
     WINDOW_MS = 250,
-    REST = 20 /* windows after a step that did not help, or a cut */
+    REST = 20,    /* windows after a step that did not help */
+    CUT_REST = 8, /* and after a cut */
+    LEAST = 4     /* a busy server is also spared by the pauses between attempts */
 };
 
 /* A step multiplies the limit by 1.5. If latency was what limited the rate, the rate
- * grows as much; a tenth is more than the usual noise. */
-#define GAIN 1.1
+ * grows as much; a fifth of that is more than the usual noise. */
+#define GAIN 0.2
 
 void tarn__pace_init(tarn__pace *pace, unsigned most)
 {
@@ -50,6 +52,12 @@ static void step_up(tarn__pace *pace, double rate)
         pace->rest = REST;
 }
 
+static bool step_helped(const tarn__pace *pace, double rate)
+{
+    double growth = (double)pace->limit / pace->before - 1;
+    return rate >= pace->rate * (1 + GAIN * growth);
+}
+
 static void end_window(tarn__pace *pace)
 {
     double rate = (double)pace->bytes / (double)pace->window_ms;
@@ -57,7 +65,7 @@ static void end_window(tarn__pace *pace)
     pace->settling = false;
     begin_window(pace);
     if (settling) return;
-    if (pace->before && rate < pace->rate * GAIN) {
+    if (pace->before && !step_helped(pace, rate)) {
         unsigned before = pace->before;
         pace->before = 0;
         pace->rest = REST;
@@ -82,11 +90,13 @@ void tarn__pace_note(tarn__pace *pace, int64_t now_ms, uint64_t bytes, unsigned 
     pace->full = full;
 }
 
-void tarn__pace_slow(tarn__pace *pace, int64_t now_ms, int64_t began_ms)
+bool tarn__pace_slow(tarn__pace *pace, int64_t now_ms, int64_t began_ms)
 {
-    if (began_ms < pace->cut_ms) return; /* it does not know the last cut yet */
+    if (began_ms < pace->cut_ms) return false;
     pace->cut_ms = now_ms;
     pace->before = 0;
-    pace->rest = REST;
-    change_limit(pace, pace->limit > 1 ? pace->limit / 2 : 1);
+    pace->rest = CUT_REST;
+    unsigned half = pace->limit / 2, least = pace->most < LEAST ? pace->most : LEAST;
+    change_limit(pace, half > least ? half : least);
+    return true;
 }

@@ -31,7 +31,8 @@ void tarn__pace_init(tarn__pace *pace, unsigned most);
 void tarn__pace_note(tarn__pace *pace, int64_t now_ms, uint64_t bytes, unsigned ended,
                      bool full);
 
-/* The server asked for fewer requests in response to one that began at began_ms. */
-void tarn__pace_slow(tarn__pace *pace, int64_t now_ms, int64_t began_ms);
+/* The server asked for fewer requests in response to one that began at began_ms. Returns
+ * whether that was news: a request that began before the last cut does not count. */
+bool tarn__pace_slow(tarn__pace *pace, int64_t now_ms, int64_t began_ms);
 
 #endif

@@ -7,8 +7,12 @@
 #include "base/error.h"
 #include "io/fetch_inside.h"
 
-/* The count of attempts restarts after this many bytes. */
-enum { RENEWED_AFTER = 1 << 20 };
+enum {
+    RENEWED_AFTER = 1 << 20, /* bytes after which the count of attempts restarts */
+    /* libcurl allocates a buffer for each request. The C library gives larger ones back
+     * to the system each time, which costs more than smaller reads. */
+    RECEIVE_BUFFER = 64 << 10
+};
 
 static size_t missing(const tarn__job *job)
 {
@@ -152,6 +156,7 @@ tarn_status tarn__transfer_begin(tarn__transfer *t, tarn__job *job, int64_t now_
     t->enough = false;
     TARN_TRY(tarn__http_prepare(&t->http, &request, &flow, err));
     t->http.curl->easy_setopt(t->http.easy, CURLOPT_PRIVATE, t);
+    t->http.curl->easy_setopt(t->http.easy, CURLOPT_BUFFERSIZE, (long)RECEIVE_BUFFER);
     begin_clock(t, now_ms);
     return TARN_OK;
 }
@@ -221,25 +226,30 @@ static bool asks_for_less(const tarn__transfer *t)
     return t->judgement.verdict == TARN__BAD_STATUS && (status == 429 || status == 503);
 }
 
-static bool sign_again(tarn__transfer *t)
+/* Of many requests that were refused with old credentials, one gets new ones. */
+static bool sign_again(tarn__transfer *t, int64_t now_ms)
 {
     const tarn__http_config *c = &t->http.config;
-    bool may = t->judgement.verdict == TARN__BAD_STATUS && c->renew &&
-               t->http.head.status >= 400 && t->http.head.status < 500 &&
-               !t->job->signed_again;
-    if (!may || !c->renew(c->signer, t->http.head.status, t->reply, t->reply_size))
+    tarn__fetched *object = t->job->object;
+    long status = t->http.head.status;
+    if (t->judgement.verdict != TARN__BAD_STATUS || !c->renew || t->job->signed_again ||
+        status < 400 || status > 403)
         return false;
+    if (t->began_ms > object->renewed_ms) {
+        if (!c->renew(c->signer, status, t->reply, t->reply_size)) return false;
+        object->renewed_ms = now_ms;
+    }
     t->job->signed_again = true;
     return true;
 }
 
-tarn__next tarn__transfer_end(tarn__transfer *t, tarn_error *err)
+tarn__next tarn__transfer_end(tarn__transfer *t, int64_t now_ms, tarn_error *err)
 {
     tarn__job *job = t->job;
     bool ended = t->http.result == CURLE_OK;
     if (ended && t->judgement.verdict == TARN__PENDING) judge(t);
     if (is_over(t)) return TARN__NEXT_DONE;
-    if (sign_again(t)) return TARN__NEXT_AGAIN;
+    if (sign_again(t, now_ms)) return TARN__NEXT_AGAIN;
     if (job->got - job->renewed_at >= RENEWED_AFTER) {
         job->attempts = 0;
         job->renewed_at = job->got;

@@ -269,6 +269,7 @@ static void check_blocks(tarn__cached *c, tarn__cache_entry *entries, uint64_t f
             for (size_t k = i; k < i + good; k++) {
                 set_there(c, first + k, true);
                 entries[k].tag = c->tag;
+                c->news = true;
             }
             if (good && c->writable)
                 (void)!tarn__cache_entries_write(c->map_fd, c->map_path, entries + i,
@@ -295,17 +296,21 @@ static void refresh(tarn__cached *c, uint64_t first, uint64_t end, bool check)
                    entries[i + run].tag != c->tag && !is_there(c, at + i + run))
                 run++;
             if (run) check_blocks(c, entries + i, at + i, run);
-            if (!run && entries[i].tag == c->tag) set_there(c, at + i, true);
+            if (!run && entries[i].tag == c->tag && !is_there(c, at + i)) {
+                set_there(c, at + i, true);
+                c->news = true;
+            }
             i += run ? run : 1;
         }
     }
 }
 
-/* Moves scan over blocks that are there. Each call reads one piece of the map unless more
- * of them came, so that all calls together read it about once. */
+/* Moves scan over blocks that the file has. Each call reads one piece of the map unless
+ * more of them came, so that all calls together read it about once. */
 static void look_for_completion(tarn__cached *c)
 {
     if (is_complete(c)) return;
+    c->news = false;
     for (;;) {
         c->scan = there_until(c, c->scan, c->blocks);
         if (c->scan == c->blocks) break;
@@ -313,8 +318,9 @@ static void look_for_completion(tarn__cached *c)
         refresh(c, c->scan, end, false);
         if (!is_there(c, c->scan)) return;
     }
-    if (!c->writable || !tarn__cached_map(c) || !has_size(c)) return;
-    (void)!tarn__cache_set_whole(c->map_fd, c->map_path, c->tag, NULL);
+    if (!has_size(c)) return;
+    if (c->writable && tarn__cached_map(c))
+        (void)!tarn__cache_set_whole(c->map_fd, c->map_path, c->tag, NULL);
     atomic_store_explicit(&c->complete, true, memory_order_release);
 }
 
@@ -340,6 +346,7 @@ bool tarn__cached_has(tarn__cached *c, uint64_t offset, uint64_t size)
     pthread_mutex_lock(&c->dir->lock.mutex);
     refresh(c, first, end, true);
     bool all = !is_lost(c) && there_until(c, first, end) == end;
+    if (c->news) look_for_completion(c);
     pthread_mutex_unlock(&c->dir->lock.mutex);
     return all;
 }
@@ -472,6 +479,7 @@ tarn_status tarn__cached_claim(tarn__cached *c, uint64_t offset, uint64_t size,
         (void)tarn__cached_map(c);
     while (s.end < end && s.count < max)
         claim_next(c, &s, end);
+    if (c->news) look_for_completion(c);
     bool refused = c->dir->refused;
     pthread_mutex_unlock(&c->dir->lock.mutex);
     if (refused) tarn__cache_make_room(c->dir);
@@ -528,13 +536,13 @@ static tarn_status store(tarn__cached *c, uint64_t first, uint64_t count,
 
 /* The disk is full or fails: nothing is claimed for a while, and one notice is enough.
  * With the lock. */
-static bool note_failure(tarn__cachedir *dir)
+static bool note_failure(tarn__cachedir *dir, int e)
 {
     const long long rest = 10000000000, silence = 60000000000;
     long long now = tarn__coarse_time();
     bool told = now < dir->notice_from;
     dir->full_until = now + rest;
-    dir->refused = true;
+    if (e == ENOSPC || e == EDQUOT) dir->refused = true;
     if (!told) dir->notice_from = now + silence;
     return !told;
 }
@@ -548,14 +556,16 @@ tarn_status tarn__cached_put(tarn__cached *c, uint64_t first, uint64_t count,
     if (!held)
         return tarn__fail_at(err, TARN_ERR_USAGE, c->path, first * TARN__CACHE_BLOCK,
                              "%llu blocks are not claimed", (unsigned long long)count);
-    tarn_status status = store(c, first, count, data, err);
+    tarn_error why = {.offset = TARN_NO_OFFSET};
+    tarn_status status = store(c, first, count, data, &why);
     pthread_mutex_lock(&c->dir->lock.mutex);
     end_claim(c, first, count, status == TARN_OK);
     if (status == TARN_OK)
         look_for_completion(c);
-    else if (is_lost(c) ? was_lost : !note_failure(c->dir))
+    else if (is_lost(c) ? was_lost : !note_failure(c->dir, why.sys_errno))
         status = TARN_OK;
     pthread_mutex_unlock(&c->dir->lock.mutex);
+    if (status != TARN_OK && err) *err = why;
     return status;
 }
 
@@ -610,7 +620,7 @@ static long long exact_time(void)
     return (long long)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* Claims of other processes end without a signal, so they are looked at again and again,
+/* Claims of other processes end without a signal, so they are checked again and again,
  * less often the longer it takes. Claims of this process wake it up. */
 bool tarn__cached_wait(tarn__cached *c, uint64_t first, uint64_t count,
                        unsigned patience_ms, const atomic_bool *cancel)

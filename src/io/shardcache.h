@@ -1,5 +1,5 @@
 /* Copies of remote objects on disk, shared by processes: for each object a sparse file
- * with the same offsets, and a map of the blocks that are there. A file with all blocks
+ * with the same offsets, and a map of the blocks that it has. A file with all blocks
  * is the object. Knows nothing about how bytes arrive.
  *
  * A block is marked as there after its bytes were written. Claims of blocks belong to a
@@ -34,8 +34,8 @@ void tarn__cachedir_close(tarn__cachedir *dir); /* after its objects */
  * shown is the URL without secrets; only shown is stored. May be used by any number of
  * threads at once.
  *
- * TARN_ERR_UNSUPPORTED if id does not identify a version: the size is unknown, or there is
- * neither a strong ETag nor a date. Such an object must not be cached.
+ * TARN_ERR_UNSUPPORTED if id does not identify a version: the size is unknown, or there
+ * is neither a strong ETag nor a date. Such an object must not be cached.
  *
  * An open object holds one or two descriptors, and is not evicted while it is open. */
 typedef struct tarn__cached tarn__cached;
@@ -59,7 +59,7 @@ bool tarn__cached_has(tarn__cached *cached, uint64_t offset, uint64_t size);
 typedef enum tarn__cached_state {
     TARN__CACHED_THERE,   /* read it from the file */
     TARN__CACHED_CLAIMED, /* fetch it, write it with tarn__cached_put; or give it up */
-    TARN__CACHED_BUSY,    /* somebody else fetches it: wait for it */
+    TARN__CACHED_BUSY,    /* another thread or process fetches it: wait for it */
     TARN__CACHED_PASSED   /* no room: fetch it for yourself */
 } tarn__cached_state;
 

@@ -117,7 +117,7 @@ def bad(outcome, *parts):
 NGINX = """
 daemon off; worker_processes 1;
 pid {root}/nginx.pid; error_log {root}/error.log;
-events {{ worker_connections 64; }}
+events {{ worker_connections 128; }}
 http {{
   access_log off; sendfile on; client_max_body_size 0; keepalive_timeout 5;
   client_body_temp_path {root}/body; proxy_temp_path {root}/proxy;
@@ -130,6 +130,11 @@ http {{
     location /moved/ {{ rewrite ^/moved/(.*)$ /$1 redirect; }}
     location /plain/ {{ rewrite ^/plain/(.*)$ http://localhost:{port}/$1 redirect; }}
     location /other/ {{ return 307 http://127.0.0.1:{port}/once$uri; }}
+  }}
+  log_format version "$server_protocol";
+  server {{
+    listen 127.0.0.1:{http2_port} ssl http2; root {root}/www; access_log {root}/http2.log version;
+    ssl_certificate {root}/cert.pem; ssl_certificate_key {root}/key.pem;
   }}
   server {{
     listen 127.0.0.1:{old_port} ssl; root {root}/www;
@@ -152,11 +157,11 @@ class Nginx:
         self.make_expired("old.pem", "old.key")
         # nginx takes over sockets that are already listening (only with a master process): no other
         # program can take their ports, and a request that comes before nginx runs waits for it.
-        sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
-        self.port, self.tls_port, self.old_port = (s.getsockname()[1] for s in sockets)
+        sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(4)]
+        self.port, self.tls_port, self.old_port, self.http2_port = (s.getsockname()[1] for s in sockets)
         conf = self.root / "nginx.conf"
         conf.write_text(NGINX.format(root=self.root, port=self.port, tls_port=self.tls_port,
-                                     old_port=self.old_port))
+                                     old_port=self.old_port, http2_port=self.http2_port))
         program = shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin")
         self.child = subprocess.Popen([program, "-c", str(conf), "-p", str(self.root), "-e",
                                        str(self.root / "error.log")],

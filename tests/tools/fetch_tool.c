@@ -2,7 +2,7 @@
  *   fetch_tool [OPTION=VALUE...] URL [OFFSET+SIZE...]
  * writes the ranges, in order, to standard output; without ranges, the size, the ETag and
  * the date of the object as one line. All ranges are requested at once.
- *   size=N etag=TEXT      what is known of the object
+ *   size=N etag=TEXT modified=TEXT    what is known of the object
  *   connect_seconds= stall_seconds= retries= min_speed=
  *   calls=1      with functions that are called when ranges are over
  *   fork=1       a child of fork fetches, after the parent has begun; fork=2: and waits
@@ -10,6 +10,8 @@
  *   again=1      everything twice, in the same process
  *   pause=1      waits for a line on standard input before the ranges
  *   threads=N    that many threads ask for the identity
+ *   first=URL    identifies another object before everything else
+ *   token=1      signs requests with a token; an expired one is followed by the next
  *   leave=1      ends the process without waiting
  *   stats=1      the statistics on standard error, at the end
  * Exits 1 with "status: text" on standard error, for each range that failed. */
@@ -29,7 +31,8 @@ enum { MOST = 100000 };
 static struct {
     unsigned long long size, calls, fork, cancel, again, pause, threads, leave, stats;
     unsigned long long connect_seconds, stall_seconds, retries, min_speed;
-    const char *etag;
+    unsigned long long token;
+    const char *etag, *modified, *first;
 } o = {.size = UINT64_MAX, .connect_seconds = 30, .stall_seconds = 60, .retries = 5};
 
 static tarn__fetch fetches[MOST], *list[MOST];
@@ -73,6 +76,14 @@ static bool number(const char *arg, const char *name, unsigned long long *out)
     return true;
 }
 
+static bool text(const char *arg, const char *name, const char **out)
+{
+    size_t n = strlen(name);
+    if (strncmp(arg, name, n) != 0 || arg[n] != '=') return false;
+    *out = arg + n + 1;
+    return true;
+}
+
 static bool option(const char *arg)
 {
 #define NUMBER(name)                                                                     \
@@ -84,15 +95,31 @@ static bool option(const char *arg)
     NUMBER(again);
     NUMBER(pause);
     NUMBER(threads);
+    NUMBER(token);
     NUMBER(leave);
     NUMBER(stats);
     NUMBER(connect_seconds);
     NUMBER(stall_seconds);
     NUMBER(retries);
     NUMBER(min_speed);
-    if (strncmp(arg, "etag=", 5) != 0) return false;
-    o.etag = arg + 5;
-    return true;
+    return text(arg, "etag", &o.etag) || text(arg, "modified", &o.modified) ||
+           text(arg, "first", &o.first);
+}
+
+static tarn_status sign(void *signer, const tarn__http_request *request, tarn__http *http,
+                        tarn_error *err)
+{
+    char line[64];
+    (void)request;
+    snprintf(line, sizeof line, "Authorization: token %d", *(int *)signer);
+    return tarn__http_add_header(http, line, err);
+}
+
+static bool renew(void *signer, long status, const char *body, size_t len)
+{
+    bool expired = status == 400 && memmem(body, len, "ExpiredToken", 12);
+    if (expired) ++*(int *)signer;
+    return expired;
 }
 
 static int open_object(const char *url)
@@ -103,8 +130,14 @@ static int open_object(const char *url)
     tarn__fetch_limits limits = {(unsigned)o.connect_seconds, (unsigned)o.stall_seconds,
                                  (unsigned)o.retries, (unsigned)o.min_speed};
     if (o.etag) snprintf(known.etag, sizeof known.etag, "%s", o.etag);
-    if (tarn__object_init(&where, url, &err) != TARN_OK ||
-        tarn__fetched_open(&where, &known, &limits, &object, &err) != TARN_OK)
+    if (o.modified) snprintf(known.modified, sizeof known.modified, "%s", o.modified);
+    if (tarn__object_init(&where, url, &err) != TARN_OK) return fail(&err);
+    if (o.token) {
+        where.sign = sign;
+        where.renew = renew;
+        where.signer = calloc(1, sizeof(int));
+    }
+    if (tarn__fetched_open(&where, &known, &limits, &object, &err) != TARN_OK)
         return fail(&err);
     return 0;
 }
@@ -238,7 +271,13 @@ int main(int argc, char **argv)
     while (*arg && option(*arg))
         arg++;
     if (!*arg) return 2;
-    int code = open_object(*arg);
+    int code = 0;
+    if (o.first) {
+        code = open_object(o.first);
+        identify(NULL);
+        tarn__fetched_close(object);
+    }
+    if (!code) code = open_object(*arg);
     if (!code) code = run(arg + 1);
     if (o.stats) show_stats();
     for (size_t i = 0; i < count; i++)

@@ -27,7 +27,7 @@ void claims(tarn__cached *c, uint64_t first, uint64_t count, tarn__cached_state 
 tarn_status put(tarn__cached *c, uint64_t first, uint64_t count);
 /* Claims and puts what is missing, of the whole object. */
 void fill(tarn__cached *c);
-/* Blocks that are there have the right bytes; returns how many there are. */
+/* Checks the bytes of all blocks that the cache has; returns their number. */
 uint64_t check_bytes(tarn__cached *c);
 
 #endif

@@ -391,6 +391,21 @@ static void what_is_cached_stays_and_the_rest_passes(void **state)
     tarn__cachedir_close(cache);
 }
 
+static void some_space_of_the_disk_stays_free(void **state)
+{
+    (void)state;
+    tarn__cachedir *cache;
+    tarn__cache_limits limits = {.min_free = UINT64_C(1) << 62};
+    OK(tarn__cachedir_open(in("c"), &limits, &cache, &err));
+    tarn__cached *c = open_object(cache, URL, "1");
+    claims(c, 0, BLOCKS, TARN__CACHED_PASSED);
+    cache->limits.min_free = 1;
+    fill(c);
+    assert_int_equal(check_bytes(c), BLOCKS);
+    tarn__cached_close(c);
+    tarn__cachedir_close(cache);
+}
+
 static void other_datasets_are_evicted_longest_unused_first(void **state)
 {
     (void)state;
@@ -492,6 +507,7 @@ static void a_failing_disk_ends_the_claim_and_is_noticed_once(void **state)
     assert_int_equal(check_bytes(c), 0);
     assert_int_equal(c->claimed, 4);
     assert_int_equal(cache->flight, 4 * BLOCK);
+    assert_false(cache->refused); /* only a full disk is a reason to evict */
     claims(c, 10, 5, TARN__CACHED_PASSED);
     cache->full_until = 0;
     claims(c, 10, 5, TARN__CACHED_CLAIMED);
@@ -569,6 +585,7 @@ int main(void)
         IN_OWN_FOLDER(a_whole_copy_that_was_synced_survives_a_restart),
         IN_OWN_FOLDER(a_copied_cache_is_not_believed_by_its_tags),
         IN_OWN_FOLDER(what_is_cached_stays_and_the_rest_passes),
+        IN_OWN_FOLDER(some_space_of_the_disk_stays_free),
         IN_OWN_FOLDER(other_datasets_are_evicted_longest_unused_first),
         IN_OWN_FOLDER(what_is_open_is_not_evicted),
         IN_OWN_FOLDER(old_versions_are_evicted_first),
