@@ -25,7 +25,6 @@ tarn_status tarn__open_fold(tarn__storage *source, const tarn_dataset_options *o
                              .index = o->index,
                              .shards = o->shards,
                              .cache = o->cache,
-                             .index_path = o->index_path,
                              .cachedir = source->cache};
     tarn__fold *fold;
     tarn_fold_info info;
