@@ -25,7 +25,8 @@ void cli_remote_options(const char *path, tarn_dataset_options *o)
 static bool is_part(const char *url)
 {
     tarn_folds *folds;
-    if (tarn_folds_list(url, &folds, NULL) != TARN_OK) return false;
+    bool several = strpbrk(url, "{*?[") || strstr(url, "::");
+    if (several || tarn_folds_list(url, &folds, NULL) != TARN_OK) return false;
     const tarn_listed_fold *fold = folds->folds[0];
     const char *name = strrchr(fold->shards[0], '/') + 1;
     size_t len = strlen(fold->name);

@@ -63,8 +63,7 @@ static bool is_other_file(const char *url, size_t len)
 static tarn_remote form_of_one(const char *url)
 {
     size_t len = tarn__remote_bare(url);
-    if (ends_with(url, len, ".tar"))
-        return is_glob(url) ? TARN_REMOTE_FOLD : TARN_REMOTE_SHARDS;
+    if (ends_with(url, len, ".tar")) return TARN_REMOTE_SHARDS;
     if (ends_with(url, len, ".taridx") || fold_colon(url, len)) return TARN_REMOTE_FOLD;
     if (is_web(url) || is_other_file(url, len)) return TARN_REMOTE_NONE;
     return TARN_REMOTE_FOLD;

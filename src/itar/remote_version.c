@@ -275,11 +275,11 @@ static bool can_ask_again(const tarn__version *v)
 
 /* Replaces a version that cannot be used; removes staging if the version is good, because
  * another process has published it. */
-static bool take_place(const char *staging, const char *folder, bool anew)
+static bool take_place(const char *staging, const char *folder, bool damaged)
 {
     tarn__version there = {.folder = (char *)(uintptr_t)folder};
     if (errno != EEXIST && errno != ENOTEMPTY) return false;
-    if (!anew && read_id(&there)) {
+    if (!damaged && read_id(&there)) {
         tarn__version_remove(staging);
         return true;
     }
@@ -288,7 +288,7 @@ static bool take_place(const char *staging, const char *folder, bool anew)
 }
 
 char *tarn__version_publish(const char *entry, const char *shown, const tarn__version *v,
-                            const char *staging, bool anew)
+                            const char *staging, bool damaged)
 {
     tarn__buf text;
     char *folder = NULL;
@@ -299,7 +299,7 @@ char *tarn__version_publish(const char *entry, const char *shown, const tarn__ve
                          (unsigned long long)tarn__key_hash(text.data, text.size)) >= 0;
     tarn__buf_reset(&text);
     if (!good) return NULL;
-    if (rename(staging, folder) != 0 && !take_place(staging, folder, anew)) {
+    if (rename(staging, folder) != 0 && !take_place(staging, folder, damaged)) {
         free(folder);
         return NULL;
     }

@@ -41,10 +41,11 @@ void tarn__version_folders(const char *entry);
 TARN_CHECKED tarn_status tarn__version_stage(const char *entry, char **out,
                                              bool *out_kept, tarn_error *err);
 
-/* Gives it its name, which the caller frees, and removes other versions. anew: an
+/* Gives it its name, which the caller frees, and removes other versions. damaged: an
  * existing one with this name is damaged. NULL: it cannot be kept, and is still there. */
 char *tarn__version_publish(const char *entry, const char *shown,
-                            const tarn__version *version, const char *staging, bool anew);
+                            const tarn__version *version, const char *staging,
+                            bool damaged);
 
 /* Removes the folder of a version. Processes that use its files have mapped them. */
 void tarn__version_remove(const char *folder);

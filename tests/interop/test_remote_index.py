@@ -185,7 +185,7 @@ def command_checks(store, scratch):
     urls = (base + ":train", base + "/train-{0000..0002}.tar")
 
     def same(most, *args):
-        """The output is that of the local fold, with at most so many requests."""
+        """The output is that of the local fold, with at most N requests."""
         expected = tarn(*[local if x == "@" else x for x in args])
         for url in urls:
             store.taken()
@@ -311,7 +311,7 @@ def store_checks(store, scratch):
         expect((entry / ".new-abcdef").exists() and not (entry / ".new-ghijkl").exists())
 
     def unusable():
-        """a cache that cannot be written to is no obstacle, and nothing is left elsewhere"""
+        """a fold opens although its cache cannot be written to, and nothing is left elsewhere"""
         (scratch / "file").write_bytes(b"")
         empty = scratch / "tmp"
         empty.mkdir()
@@ -400,7 +400,7 @@ def s3_checks(moto, scratch):
                     "s3://bucket/birds/train-*.tar", "s3://bucket/birds/train-000[0-2].tar",
                     "s3://bucket/birds/train.taridx", "s3://bucket/birds/train-{0000..0002}.tar"):
             expect(info(url, env=env)["samples"] == 12, url)
-        bad(tarn("info", "s3://bucket/birds/none-*.tar", env=env), "no object matches none-*.tar")
+        bad(tarn("info", "s3://bucket/birds/none-*.tar", env=env), "none-*.tar: no object matches")
         bad(tarn("info", "s3://bucket/nothing", env=env), "s3://bucket/nothing", "no objects")
         bad(tarn("info", "s3://bucket/birds:val", env=env), "no index here",
             "tarn index 's3://bucket/birds:val' -o FOLDER")
@@ -409,6 +409,8 @@ def s3_checks(moto, scratch):
         """the index of a bucket's folder is uploaded to it, identical to the local one"""
         for ending in ENDINGS:
             moto.client.delete_object(Bucket="bucket", Key=f"birds/train.{ending}")
+        outcome = tarn("ls", "-1", "s3://bucket/birds/train-*.tar", env=env)
+        expect(outcome.code == 0 and len(outcome.out.split()) == 12, "not read as streams:", outcome)
         good(tarn("index", "s3://bucket/birds:train", "-o", "s3://bucket/birds", env=env))
         expect(moto.get("birds/train.taridx") == (folder / "train.taridx").read_bytes())
         # The times in the sums are those of the objects.
