@@ -83,6 +83,7 @@ static void init_fetcher(void)
     fetcher->identified = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
     fetcher->owner = getpid();
     fetcher->generation = 1;
+    fetcher->idle_ms = 1000 * TARN__FETCH_IDLE_SECONDS;
 }
 
 /* Runs before the TLS library ends, which was loaded earlier, and also when this library
