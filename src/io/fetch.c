@@ -510,7 +510,7 @@ static tarn_status ask_identity(tarn__fetched *object, tarn_error *err)
     return tarn__fetch_wait(&one, 1, err);
 }
 
-/* Somebody else asks; the lock is held. */
+/* Another thread asks; the lock is held. */
 static tarn_status share_answer(tarn__fetched *object, tarn_error *err)
 {
     uint64_t before = object->answers;
