@@ -324,7 +324,7 @@ static bool try_set(tarn__cachedir *dir, tarn__cacheset *set, const char *datase
 {
     *status = TARN_OK;
     if (!dir->read_only && mkdirat(dir->fd, set->id, 0777) != 0 && errno != EEXIST &&
-        !only_readable(errno)) {
+        errno != ENOENT && !only_readable(errno)) {
         *status = fail_set(dir, "cannot create a folder", err);
         return true;
     }

@@ -167,9 +167,12 @@ static void open_readable(tarn__cached *c, const tarn__cache_head *head)
     close_files(c);
 }
 
-static bool only_readable(int e)
+/* Not writable, full, removed in the meantime, or locked by a process that was stopped:
+ * work goes on without storing this object. */
+static bool can_pass(int e)
 {
-    return e == EACCES || e == EPERM || e == EROFS || e == ENOSPC || e == EDQUOT;
+    return e == EACCES || e == EPERM || e == EROFS || e == ENOSPC || e == EDQUOT ||
+           e == ENOENT || e == EAGAIN || e == EFBIG;
 }
 
 static tarn_status open_files(tarn__cached *c, const tarn__cache_head *head,
@@ -185,7 +188,7 @@ static tarn_status open_files(tarn__cached *c, const tarn__cache_head *head,
         tarn_status status = open_writable(c, head, &again, &why);
         if (status == TARN_OK) continue;
         close_files(c);
-        if (!only_readable(why.sys_errno)) {
+        if (!can_pass(why.sys_errno)) {
             if (err) *err = why;
             return status;
         }

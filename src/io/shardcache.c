@@ -342,7 +342,8 @@ tarn_status tarn__cached_claim(tarn__cached *c, uint64_t offset, uint64_t size,
                              (unsigned long long)size, (unsigned long long)c->size);
     if (size == 0) return TARN_OK;
     pthread_mutex_lock(&c->dir->lock.mutex);
-    if (is_complete(c) && max)
+    /* If another program shortened a complete file, it is not complete any more. */
+    if (is_complete(c) && has_size(c) && max)
         add_span(&s, end, TARN__CACHED_THERE);
     else
         (void)tarn__cached_map(c);

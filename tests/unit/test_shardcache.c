@@ -183,6 +183,41 @@ static void a_shortened_file_is_fetched_again(void **state)
     tarn__cachedir_close(cache);
 }
 
+static void a_complete_file_that_is_shortened_passes(void **state)
+{
+    (void)state;
+    tarn__cachedir *cache = open_cache("c", 0);
+    tarn__cached *c = open_object(cache, URL, "1");
+    fill(c);
+    claims(c, 0, BLOCKS, TARN__CACHED_THERE);
+    shorten(c->path, SIZE - 1);
+    claims(c, 0, BLOCKS, TARN__CACHED_PASSED);
+    assert_false(tarn__cached_complete(c));
+    tarn__cached_close(c);
+    tarn__cachedir_close(cache);
+}
+
+static void a_folder_that_is_removed_in_use_only_loses(void **state)
+{
+    (void)state;
+    char command[1024];
+    tarn__cachedir *cache = open_cache("c", 0);
+    tarn__cached *a = open_object(cache, URL, "1");
+    claims(a, 0, 5, TARN__CACHED_CLAIMED);
+    snprintf(command, sizeof command, "rm -r %s", in("c"));
+    assert_int_equal(system(command), 0);
+    OK(put(a, 0, 5));
+    assert_int_equal(check_bytes(a), 5);
+    tarn__cached *b = open_object(cache, URL "2", "1");
+    tarn__cached *c = open_sized(cache, "another", URL, "1", SIZE);
+    claims(b, 0, BLOCKS, TARN__CACHED_PASSED);
+    claims(c, 0, BLOCKS, TARN__CACHED_PASSED);
+    tarn__cached_close(a);
+    tarn__cached_close(b);
+    tarn__cached_close(c);
+    tarn__cachedir_close(cache);
+}
+
 static void a_damaged_map_is_not_believed(void **state)
 {
     (void)state;
@@ -576,6 +611,8 @@ int main(void)
         IN_OWN_FOLDER(objects_are_told_apart_by_what_is_hidden),
         IN_OWN_FOLDER(an_object_without_a_version_is_not_cached),
         IN_OWN_FOLDER(a_shortened_file_is_fetched_again),
+        IN_OWN_FOLDER(a_complete_file_that_is_shortened_passes),
+        IN_OWN_FOLDER(a_folder_that_is_removed_in_use_only_loses),
         IN_OWN_FOLDER(a_damaged_map_is_not_believed),
         IN_OWN_FOLDER(a_map_that_is_shortened_in_use_only_loses),
         IN_OWN_FOLDER(a_map_of_a_newer_tarn_is_left_alone),
