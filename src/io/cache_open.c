@@ -168,7 +168,7 @@ static void open_readable(tarn__cached *c, const tarn__cache_head *head)
 }
 
 /* Not writable, full, removed in the meantime, or locked by a process that was stopped:
- * work goes on without storing this object. */
+ * reading continues without storing this object. */
 static bool can_pass(int e)
 {
     return e == EACCES || e == EPERM || e == EROFS || e == ENOSPC || e == EDQUOT ||

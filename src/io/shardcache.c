@@ -174,6 +174,25 @@ static void refresh(tarn__cached *c, uint64_t first, uint64_t end, bool check)
     }
 }
 
+/* Another process may have dropped blocks that this one knows as there. */
+static bool all_have_entries(tarn__cached *c)
+{
+    tarn__cache_entry entries[CHUNK];
+    bool all = tarn__cached_map(c);
+    for (uint64_t at = 0; all && at < c->blocks; at += CHUNK) {
+        size_t n = c->blocks - at < CHUNK ? (size_t)(c->blocks - at) : CHUNK;
+        all = tarn__cache_entries_read(c->map_fd, c->map_path, entries, at, n, NULL) ==
+              TARN_OK;
+        for (size_t i = 0; all && i < n; i++)
+            if (!entries[i].tag) {
+                set_there(c, at + i, false);
+                c->scan = at + i;
+                all = false;
+            }
+    }
+    return all;
+}
+
 /* Moves scan over blocks that the file has. Each call reads one piece of the map unless
  * more of them came, so that all calls together read it about once. */
 static void look_for_completion(tarn__cached *c)
@@ -187,7 +206,7 @@ static void look_for_completion(tarn__cached *c)
         refresh(c, c->scan, end, false);
         if (!is_there(c, c->scan)) return;
     }
-    if (!has_size(c)) return;
+    if (!has_size(c) || !all_have_entries(c)) return;
     if (c->writable && tarn__cached_map(c))
         (void)!tarn__cache_set_whole(c->map_fd, c->map_path, c->tag, NULL);
     atomic_store_explicit(&c->complete, true, memory_order_release);

@@ -332,6 +332,28 @@ static void dropped_blocks_are_fetched_again(void **state)
     tarn__cachedir_close(cache);
 }
 
+static void a_block_that_another_process_dropped_is_not_part_of_the_whole(void **state)
+{
+    (void)state;
+    tarn__cachedir *one = open_cache("c", 0), *two = open_cache("c", 0);
+    tarn__cached *a = open_object(one, URL, "1"), *b = open_object(two, URL, "1");
+    claims(a, 0, BLOCKS - 1, TARN__CACHED_CLAIMED);
+    OK(put(a, 0, BLOCKS - 1));
+    tarn__cached_drop(b, 5, 1);
+    claims(a, BLOCKS - 1, 1, TARN__CACHED_CLAIMED);
+    OK(put(a, BLOCKS - 1, 1));
+    assert_false(tarn__cached_complete(a));
+    claims(a, 5, 1, TARN__CACHED_CLAIMED);
+    OK(put(a, 5, 1));
+    assert_true(tarn__cached_complete(a));
+    assert_int_equal(check_bytes(b), BLOCKS);
+    assert_true(tarn__cached_complete(b));
+    tarn__cached_close(a);
+    tarn__cached_close(b);
+    tarn__cachedir_close(one);
+    tarn__cachedir_close(two);
+}
+
 /* --- Restarts ----------------------------------------------------------------------- */
 
 /* After a power failure the map may say more than the disk has. */
@@ -618,6 +640,7 @@ int main(void)
         IN_OWN_FOLDER(a_map_of_a_newer_tarn_is_left_alone),
         IN_OWN_FOLDER(links_are_not_followed),
         IN_OWN_FOLDER(dropped_blocks_are_fetched_again),
+        IN_OWN_FOLDER(a_block_that_another_process_dropped_is_not_part_of_the_whole),
         IN_OWN_FOLDER(after_a_restart_blocks_must_have_their_checksums),
         IN_OWN_FOLDER(a_whole_copy_that_was_synced_survives_a_restart),
         IN_OWN_FOLDER(a_copied_cache_is_not_believed_by_its_tags),
