@@ -448,6 +448,45 @@ static void what_is_cached_stays_and_the_rest_passes(void **state)
     tarn__cachedir_close(cache);
 }
 
+/* Blocks in another exact shuffle; returns how many were there. */
+static uint64_t run_epoch(tarn__cached *c, uint64_t *order, uint32_t *seed)
+{
+    tarn__cached_span s[1];
+    uint64_t hits = 0, end;
+    size_t n;
+    for (uint64_t i = c->blocks; i-- > 1;) {
+        *seed = *seed * 1664525u + 1013904223u;
+        uint64_t k = (*seed >> 8) % (i + 1), old = order[i];
+        order[i] = order[k];
+        order[k] = old;
+    }
+    for (uint64_t i = 0; i < c->blocks; i++) {
+        OK(tarn__cached_claim(c, order[i] * BLOCK, BLOCK, s, 1, &n, &end, &err));
+        hits += s[0].state == TARN__CACHED_THERE;
+        if (s[0].state == TARN__CACHED_CLAIMED) OK(put(c, s[0].first, 1));
+    }
+    return hits;
+}
+
+static void hits_of_an_epoch_are_the_share_that_is_cached(void **state)
+{
+    (void)state;
+    enum { MANY = 600 };
+    uint64_t order[MANY];
+    uint32_t seed = 5;
+    tarn__cachedir *cache = open_cache("c", MANY / 2 * BLOCK);
+    tarn__cached *c = open_sized(cache, DATASET, URL, "1", MANY * BLOCK);
+    for (uint64_t i = 0; i < MANY; i++)
+        order[i] = i;
+    assert_int_equal(run_epoch(c, order, &seed), 0);
+    uint64_t cached = check_bytes(c);
+    assert_in_range(cached, MANY * 49 / 100, MANY / 2);
+    for (int epoch = 0; epoch < 3; epoch++)
+        assert_int_equal(run_epoch(c, order, &seed), cached);
+    tarn__cached_close(c);
+    tarn__cachedir_close(cache);
+}
+
 static void some_space_of_the_disk_stays_free(void **state)
 {
     (void)state;
@@ -645,6 +684,7 @@ int main(void)
         IN_OWN_FOLDER(a_whole_copy_that_was_synced_survives_a_restart),
         IN_OWN_FOLDER(a_copied_cache_is_not_believed_by_its_tags),
         IN_OWN_FOLDER(what_is_cached_stays_and_the_rest_passes),
+        IN_OWN_FOLDER(hits_of_an_epoch_are_the_share_that_is_cached),
         IN_OWN_FOLDER(some_space_of_the_disk_stays_free),
         IN_OWN_FOLDER(other_datasets_are_evicted_longest_unused_first),
         IN_OWN_FOLDER(what_is_open_is_not_evicted),
