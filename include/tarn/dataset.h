@@ -128,7 +128,7 @@ TARN_API void tarn_dataset_options_init(tarn_dataset_options *options, size_t si
  * path may also be the URL of a folder, a fold, an index, shards (with braces), or a file
  * that ends with .gnz or .iac. Only the index is fetched, samples are fetched when they
  * are read. A member of a fold whose index has checksums is compared with its checksum.
- * If they differ, the member is fetched once more.
+ * If they differ, the member is fetched again.
  *
  * The samples of a fold are in the order of first appearance; if their members are not
  * consecutive, in the order of the first selected member. The samples of an array file

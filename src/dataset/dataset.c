@@ -79,7 +79,7 @@ static bool has_ending(const char *path, const char *ending)
            !(stat(path, &st) == 0 && S_ISDIR(st.st_mode));
 }
 
-/* Of remote files only the URL is looked at. */
+/* The kind of a remote file, by its URL. */
 static const tarn__storage_kind *kind_of_url(const char *url)
 {
     size_t len = strcspn(url, "?#");

@@ -520,6 +520,10 @@ void tarn__announce(tarn__storage *source, tarn__item *items, size_t count);
 
 /* --- supply.c: remote files -------------------------------------------------------- */
 
+/* Whether some bytes of a source must be fetched: no longer when all of its files are in
+ * the cache. Of a mix with remote files this is not known. */
+bool tarn__may_be_away(const tarn__storage *source);
+
 typedef struct tarn__prefetched tarn__prefetched;
 void tarn__prefetched_release(tarn__prefetched *prefetched);
 

@@ -348,7 +348,8 @@ typedef struct tarn__engine {
     tarn__worker *workers;
     tarn__worker caller; /* if there is a fallback: for deferred samples */
     pthread_t *threads;
-    unsigned n_fetchers; /* threads that only fetch: those of remote datasets */
+    unsigned n_fetchers; /* threads that only fetch, as long as files are remote */
+    unsigned fetching;   /* those that still do; guarded by the lock */
     unsigned n_workers;  /* at least 1: without threads, the caller's */
     unsigned n_threads;  /* running threads */
 } tarn__engine;

@@ -228,7 +228,7 @@ static size_t room(const tarn__engine *e)
 
 static bool has_room(const tarn__engine *e)
 {
-    if (e->n_fetchers && e->n_windows >= e->near &&
+    if (e->fetching && e->n_windows >= e->near &&
         e->n_windows * e->window_bytes >= FAR_BYTES)
         return false;
     return e->n_windows < room(e);
@@ -418,7 +418,8 @@ static bool work_once(tarn__worker *k)
     tarn__engine *e = k->engine;
     size_t chunk;
     tarn__window *w = NULL;
-    if (!k->no_fetch && e->epoch && !e->planning && has_room(e) && (w = plan_window(e))) {
+    if ((!k->no_fetch || !e->fetching) && e->epoch && !e->planning && has_room(e) &&
+        (w = plan_window(e))) {
         pthread_mutex_unlock(&e->lock);
         run_fetch(k, w);
     } else if (!k->no_decode && (w = take_chunk(e, &chunk))) {
@@ -429,12 +430,23 @@ static bool work_once(tarn__worker *k)
     return w != NULL;
 }
 
+/* Whether a thread that only fetches is not needed any more. The caller holds the lock.
+ */
+static bool is_done(const tarn__worker *k)
+{
+    if (!k->no_decode || tarn__may_be_away(k->engine->setup->dataset->source))
+        return false;
+    /* From the last one on, the other threads fetch. */
+    if (--k->engine->fetching == 0) pthread_cond_broadcast(&k->engine->work);
+    return true;
+}
+
 static void *run_thread(void *context)
 {
     tarn__worker *k = context;
     tarn__engine *e = k->engine;
     pthread_mutex_lock(&e->lock);
-    while (!atomic_load_explicit(&e->stop, memory_order_relaxed)) {
+    while (!atomic_load_explicit(&e->stop, memory_order_relaxed) && !is_done(k)) {
         /* plan_end may have released the lock: check again before waiting. */
         if (work_once(k) || atomic_load_explicit(&e->stop, memory_order_relaxed))
             continue;
@@ -521,7 +533,7 @@ void tarn__engine_pop(tarn__engine *e)
     /* Where nothing is decoded, a window takes less time than waking a thread. So threads
      * that have caught up sleep until half of the windows are used up, and only as many
      * are awake as the caller needs. Any one thread may not be one that fetches. */
-    if (e->n_fetchers)
+    if (e->fetching)
         pthread_cond_broadcast(&e->work);
     else if (e->setup->decodes || e->n_windows <= room(e) / 2)
         pthread_cond_signal(&e->work);
@@ -619,7 +631,7 @@ tarn_status tarn__engine_new(tarn__load_setup *setup, tarn__epoch *epoch, uint64
     e->epoch = epoch;
     e->number = number;
     e->near = e->depth = depth_for(setup);
-    e->n_fetchers = fetchers_for(setup);
+    e->n_fetchers = e->fetching = fetchers_for(setup);
     if (!setup->o.prefetch) e->depth += e->n_fetchers;
     e->may_widen = !e->n_fetchers && setup->o.prefetch == 0 && setup->o.threads > 0 &&
                    !setup->decodes;

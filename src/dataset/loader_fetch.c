@@ -293,7 +293,8 @@ tarn_status tarn__fetch_window(tarn__worker *k, tarn__window *w, bool *out_late,
     TARN_TRY(tarn_order_fill(w->order, w->from, w->count, w->samples, err));
     for (size_t c = 0; c < s->n_columns; c++)
         TARN_TRY(tarn__strip_begin(s, c, &w->strips[c], w->count, err));
-    if (s->remote) TARN_TRY(stock_window(k, w, err));
+    if (s->remote && tarn__may_be_away(w->epoch->set->source))
+        TARN_TRY(stock_window(k, w, err));
     TARN_TRY(announce_window(k, w, err));
     TARN_TRY(add_keys(k, w, err));
     TARN_TRY(read_all(k, w, err));

@@ -16,6 +16,12 @@ struct tarn__prefetched {
     tarn__stock stock;
 };
 
+bool tarn__may_be_away(const tarn__storage *source)
+{
+    return source->remote &&
+           (source->kind->resolve || tarn__files_are_away(&source->files));
+}
+
 /* --- Pieces ------------------------------------------------------------------------ */
 
 /* The bytes of an item in a remote file; false if it is local, or cannot be located. Of
@@ -188,12 +194,6 @@ static tarn_status list_and_get(tarn__supply *s, tarn_dataset *d, uint64_t numbe
     return status;
 }
 
-/* Whether some bytes must be fetched; of a mix this is not known. */
-static bool may_be_away(const tarn__storage *source)
-{
-    return source->kind->resolve || tarn__files_are_away(&source->files);
-}
-
 /* Lets this thread use what was fetched with this status. */
 static tarn_status begin(tarn__supply *s, tarn_status status)
 {
@@ -208,7 +208,8 @@ tarn_status tarn__supply_begin(tarn__supply *s, tarn_dataset *d, uint64_t number
 {
     tarn_status status = TARN_OK;
     *s = (tarn__supply){0};
-    if (may_be_away(d->source)) status = list_and_get(s, d, number, fields, key, err);
+    if (tarn__may_be_away(d->source))
+        status = list_and_get(s, d, number, fields, key, err);
     return begin(s, status);
 }
 
@@ -216,7 +217,7 @@ tarn_status tarn__supply_keys(tarn__supply *s, tarn_dataset *d, const uint64_t *
                               size_t count, tarn_error *err)
 {
     *s = (tarn__supply){0};
-    if (!may_be_away(d->source)) return begin(s, TARN_OK);
+    if (!tarn__may_be_away(d->source)) return begin(s, TARN_OK);
     tarn__item *items = malloc(count * sizeof *items);
     if (!items) return tarn__fail_memory(err);
     for (size_t i = 0; i < count; i++)
@@ -230,7 +231,7 @@ tarn_status tarn__supply_samples(tarn__supply *s, tarn_dataset *d, uint64_t from
                                  size_t count, tarn_error *err)
 {
     *s = (tarn__supply){0};
-    if (!may_be_away(d->source)) return begin(s, TARN_OK);
+    if (!tarn__may_be_away(d->source)) return begin(s, TARN_OK);
     uint64_t *numbers = malloc((count + 1) * sizeof *numbers);
     if (!numbers) return tarn__fail_memory(err);
     for (size_t i = 0; i < count; i++)

@@ -103,7 +103,7 @@ struct tarn__stock {
 };
 
 /* Replaces the contents by the bytes of some pieces (to is not used). A piece that cannot
- * be read is no failure: reading it from the stock fails in the same way. */
+ * be read does not fail the call: reading it from the stock fails in the same way. */
 TARN_CHECKED tarn_status tarn__stock_fill(tarn__stock *stock,
                                           const tarn__remote_piece *pieces, size_t count,
                                           tarn_error *err);

@@ -6,8 +6,8 @@
  * newer and older. Copies are opened and closed without it: closing one takes the lock of
  * the cache, and opening reads files. Two threads may open the same copy at the same
  * time; the second to finish closes its own. The lock is innermost. here is stored by
- * whoever used the copy, and read without the lock: an old value costs one unnecessary
- * look at the copy. */
+ * the threads that used the copy, and read without the lock: an old value costs one
+ * unnecessary look at the copy. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>

@@ -20,7 +20,8 @@ enum {
     SPANS = 64,       /* that are claimed at once */
     TOGETHER = 32,    /* requests that are given to the fetcher at once */
     TICK_MS = 50,     /* between two looks at the flag that cancels */
-    PATIENCE_MS = 20000
+    PATIENCE_MS = 20000,
+    REST = 64 << 10 /* bytes at the end of a file that are fetched with what is before */
 };
 
 /* A piece, or a part of a long one. */
@@ -343,8 +344,10 @@ static tarn_status use_span(work *w, const stretch *s, tarn__cached *cached,
     if (to > end) to = end;
     bool claimed = span->state == TARN__CACHED_CLAIMED;
     if (!narrow(w, s, from, to, &wanted)) {
-        if (claimed) tarn__cached_give_up(cached, span->first, span->count);
-        return TARN_OK;
+        bool is_rest = claimed && from >= s->to;
+        if (claimed && !is_rest) tarn__cached_give_up(cached, span->first, span->count);
+        if (!is_rest) return TARN_OK;
+        wanted = (stretch){s->first, s->first + 1, from, to};
     }
     switch (span->state) {
     case TARN__CACHED_THERE:
@@ -361,15 +364,27 @@ static tarn_status use_span(work *w, const stretch *s, tarn__cached *cached,
     return begin_job(w, &wanted, cached, span->first, span->count, err);
 }
 
+/* Moves the end of a range to that of the file if little is left: nobody would ask for
+ * the end of an archive, and its copy would never be complete. */
+static tarn_status with_rest(tarn__remote *r, uint64_t *to, tarn_error *err)
+{
+    tarn__object_id id;
+    TARN_TRY(tarn__remote_identify(r, &id, err));
+    if (id.size > *to && id.size - *to <= REST) *to = id.size;
+    return TARN_OK;
+}
+
 static tarn_status begin_cached(work *w, const stretch *s, tarn__cached *cached,
                                 tarn_error *err)
 {
     tarn__cached_span spans[SPANS];
-    for (uint64_t at = s->from; at < s->to;) {
+    uint64_t until = s->to;
+    TARN_TRY(with_rest(w->parts[s->first].remote, &until, err));
+    for (uint64_t at = s->from; at < until;) {
         size_t count;
         uint64_t end;
         TARN_TRY(
-            tarn__cached_claim(cached, at, s->to - at, spans, SPANS, &count, &end, err));
+            tarn__cached_claim(cached, at, until - at, spans, SPANS, &count, &end, err));
         tarn_status status = TARN_OK;
         for (size_t i = 0; i < count; i++) {
             if (status == TARN_OK)
@@ -440,7 +455,7 @@ static bool wait_for(const work *w, const stretch *s)
 }
 
 /* Waits for what others fetch, and tries again: they may have given up. What takes them
- * too long is fetched once more, for the parts alone. */
+ * too long is fetched again, for the parts alone. */
 static tarn_status begin_later(work *w, tarn_error *err)
 {
     stretch *again = w->later;

@@ -139,7 +139,7 @@ static tarn_status list_pieces(const tarn__fold *f, tarn__ranges *g, wave *w,
     return TARN_OK;
 }
 
-/* Reads a member of a remote shard that was damaged once more. */
+/* Reads a member of a remote shard that was damaged again. */
 static tarn_status read_again(tarn__fold *f, uint64_t number, unsigned char *to,
                               tarn_error *err)
 {

@@ -108,7 +108,7 @@ tarn_status tarn__fold_view_once(tarn__fold *f, uint64_t row, tarn_view *out,
     return view_row_once(f, row, NULL, out, err);
 }
 
-/* Bytes that were damaged on the way, or in the cache, are read once more. */
+/* Bytes that were damaged on the way, or in the cache, are read again. */
 static inline tarn_status view_row(tarn__fold *f, uint64_t number, look *l,
                                    tarn_view *out, tarn_error *err)
 {

@@ -117,6 +117,16 @@ def with_nginx(web, folder):
         finally:
             del os.environ["CURL_CA_BUNDLE"]
 
+    def local_index():
+        """a local index is used instead of the one beside the shards"""
+        (web.www / "bare").mkdir(exist_ok=True)
+        for path in pathlib.Path(folder).glob("*.tar"):
+            (web.www / "bare" / path.name).write_bytes(path.read_bytes())
+        index = pathlib.Path(folder) / "train.taridx"
+        far = open_raw(f"{web.url}/bare/train-{{0000..0002}}.tar", index=index)
+        same(far[7], open_raw(folder)[7])
+        refused(FileNotFoundError, lambda: open_raw(f"{web.url}/bare/train-{{0000..0002}}.tar"))
+
     def states_and_mixes():
         """states and fingerprints are those of the local copy, and mixes may have both"""
         near, far = open_raw(folder).shuffle(seed=5), open_raw(f"{url}:train").shuffle(seed=5)
@@ -149,7 +159,7 @@ def with_nginx(web, folder):
             same(pickle.loads(text)[2], far[2])
             expect(pickle.loads(text) == far, "another dataset")
 
-    return [nginx_without_a_cache, nginx_with_a_cache, encrypted, states_and_mixes, pickles]
+    return [nginx_without_a_cache, nginx_with_a_cache, encrypted, local_index, states_and_mixes, pickles]
 
 
 def other_files(store):
@@ -327,7 +337,7 @@ def failing(c):
             c.store.objects[path] = before
 
     def damaged():
-        """a damaged member is fetched once more, and then an error"""
+        """a damaged member is fetched again, and then an error"""
         path = "/birds/train-0000.tar"
         good = c.store.objects[path]
         bad = bytearray(good)
