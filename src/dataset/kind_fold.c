@@ -24,6 +24,7 @@ tarn_status tarn__open_fold(tarn__storage *source, const tarn_dataset_options *o
                              .by_hash = o->by_hash,
                              .index = o->index,
                              .shards = o->shards,
+                             .index_path = o->index_path,
                              .cache = o->cache,
                              .cachedir = source->cache};
     tarn__fold *fold;
