@@ -85,8 +85,9 @@ def python_rows(checkouts, _scratch, rounds):
 
     def child(checkout, call):
         paths = os.pathsep.join([str(checkout / "build/python"), str(checkout / "bench")])
+        # NumPy's BLAS starts threads that spin for a while, which counts as time of the process.
         return output(PYTHON, checkout / "bench/python.py", "--call", json.dumps(call),
-                      env=dict(os.environ, PYTHONPATH=paths))
+                      env=dict(os.environ, PYTHONPATH=paths, OPENBLAS_NUM_THREADS="1"))
 
     def side(checkout, call):
         return lambda: {"": 1 / float(child(checkout, call).split()[-1])}

@@ -56,18 +56,30 @@ static void show_json(cli_json *j, const char *fold, const char *path,
     cli_json_close(j, '}');
 }
 
+/* What the old index knew; its .tarsum may have outlived it. */
+static bool old_index(const char *path, tarn_index_info *info)
+{
+    tarn_index *old;
+    tarn_error err;
+    if (tarn_index_load(path, &old, NULL) == TARN_OK) {
+        tarn_index_info_get(old, info, sizeof *info);
+        tarn_index_free(old);
+        if (info->has_sums) return true;
+    }
+    tarn_status status = tarn_index_sums_info(path, info, sizeof *info, &err);
+    if (status != TARN_OK && status != TARN_ERR_NO_FILE) cli_warn(NULL, &err);
+    return status == TARN_OK;
+}
+
 /* A rebuilt index keeps the key rule of the old one, unless the options give another.
  * Checksums are not rebuilt, only mentioned: new checksums would accept every byte as it
  * is now. */
 static void inherit_key_rule(const cli_args *args, const char *path,
                              tarn_index_options *o)
 {
-    tarn_index *old;
     tarn_index_info info;
-    if (tarn_index_load(path, &old, NULL) != TARN_OK) return;
-    tarn_index_info_get(old, &info, sizeof info);
-    tarn_index_free(old);
-    if (info.keys_known && !cli_has(args, "keys")) o->keys = info.keys;
+    if (!old_index(path, &info)) return;
+    if (!cli_has(args, "keys")) o->keys = info.keys;
     if (info.has_checksums && !o->sums)
         cli_note("tarn: warning: %s: the old index had member checksums, the new one has "
                  "none; use --sums to compute them\n",

@@ -107,6 +107,14 @@ TARN_API void tarn_index_free(tarn_index *index);
 TARN_API void tarn_index_info_get(const tarn_index *index, tarn_index_info *out,
                                   size_t size);
 
+/* Fills *out, of size bytes, with what the .tarsum of the index at path says: rows,
+ * has_sums, has_checksums, keys_known and keys; the rest is 0. The index itself is not
+ * read, and may be missing or of another version. TARN_ERR_NO_FILE if there is no
+ * .tarsum. */
+TARN_API TARN_CHECKED tarn_status tarn_index_sums_info(const char *path,
+                                                       tarn_index_info *out, size_t size,
+                                                       tarn_error *err);
+
 /* Gets a row by number, 0 to rows - 1. */
 TARN_API TARN_CHECKED tarn_status tarn_index_row(const tarn_index *index, uint64_t number,
                                                  tarn_row *out, tarn_error *err);

@@ -156,7 +156,8 @@ typedef struct tarn_loader_options {
     void *memory_context;
 
     /* For each of fields the name that selects its codec, for example "png" for the
-     * payload of a record pack; NULL: the field's own. NULL if all are. */
+     * payload of a record pack; NULL: the field's own. NULL if all are. A name that no
+     * codec has is TARN_ERR_USAGE. */
     const char *const *codecs;
     /* Called by tarn_loader_next for each image of an unknown format; the steps are then
      * applied to its pixels. NULL: such an image is an error of its sample. */

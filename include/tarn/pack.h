@@ -143,8 +143,9 @@ typedef struct tarn_pack_options {
     void *sample_context;
     unsigned threads; /* reader threads; 0: one per core */
     /* Append, resume, overwrite, sizes of shards, how members are written; NULL: the
-     * defaults. For shards without an index and for a single archive, only the options
-     * that they support are used. */
+     * defaults. Resume without append adds nothing to a fold that is complete:
+     * TARN_ERR_EXISTS if a sample is not in it. For shards without an index and for a
+     * single archive, only the options that they support are used. */
     const tarn_fold_writer_options *writer;
     /* How streams are read; NULL: the defaults, with the grouping that corresponds to
      * keys. */

@@ -185,7 +185,7 @@ struct tarn_dataset; /* tarn/dataset.h */
 
 typedef struct tarn_fold_writer_options {
     size_t size; /* of this struct; set by the initialiser */
-    /* Set at most one of these. None: the fold must not exist. */
+    /* None of these: the fold must not exist. overwrite cannot be combined. */
     bool append;        /* add shards after those of the fold */
     bool resume;        /* like append, and keep what an interrupted writer finished */
     bool overwrite;     /* the new fold replaces the old one at finish */

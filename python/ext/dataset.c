@@ -114,10 +114,9 @@ PyDoc_STRVAR(open_doc,
 static PyObject *open_dataset(PyObject *module, PyObject *args, PyObject *kw)
 {
     static const char *const names[] = {
-        "path",    "fields",     "drop_ambiguous", "io",     "check",
-        "cold",    "scan",       "by_hash",        "keys",   "threads",
-        "lenient", "key_column", "decompress",     "shards", "cache",
-        "cache_limit", "index", NULL};
+        "path",       "fields",  "drop_ambiguous", "io",          "check",   "cold",
+        "scan",       "by_hash", "keys",           "threads",     "lenient", "key_column",
+        "decompress", "shards",  "cache",          "cache_limit", "index",   NULL};
     tarnpy_state *state = tarnpy_module_state(module);
     tarn_dataset_options o = TARN_DATASET_OPTIONS_INIT;
     tarn_index_options index = TARN_INDEX_OPTIONS_INIT;
@@ -369,6 +368,19 @@ static PyObject *dataset_subscript(PyObject *object, PyObject *item)
     return PyObject_CallMethod(object, "_subscript", "(O)", item);
 }
 
+bool tarnpy_dataset_overrides_item(PyObject *object)
+{
+    return PyType_GetSlot(Py_TYPE(object), Py_mp_subscript) != (void *)dataset_subscript;
+}
+
+PyObject *tarnpy_dataset_item(PyObject *object, uint64_t position)
+{
+    PyObject *index = PyLong_FromUnsignedLongLong(position);
+    PyObject *sample = index ? PyObject_GetItem(object, index) : NULL;
+    Py_XDECREF(index);
+    return sample;
+}
+
 PyDoc_STRVAR(getitems_doc,
              "__getitems__(indices)\n--\n\nReturns the samples at these positions as a "
              "list. torch's DataLoader calls it for each batch.");
@@ -379,9 +391,11 @@ static PyObject *dataset_getitems(PyObject *object, PyObject *indices)
     uint64_t *positions;
     size_t count;
     if (tarnpy_indices(indices, count_of(self), &positions, &count) != 0) return NULL;
+    bool overrides = tarnpy_dataset_overrides_item(object);
     PyObject *list = PyList_New((Py_ssize_t)count);
     for (size_t i = 0; list && i < count; i++) {
-        PyObject *sample = at_position(self, positions[i]);
+        PyObject *sample = overrides ? tarnpy_dataset_item(object, positions[i])
+                                     : at_position(self, positions[i]);
         if (!sample || PyList_SetItem(list, (Py_ssize_t)i, sample) != 0) Py_CLEAR(list);
     }
     PyMem_Free(positions);

@@ -73,6 +73,11 @@ PyObject *tarnpy_has_field(tarnpy_dataset *self, uint64_t number, PyObject *name
 /* Applies the maps to a sample. Takes over sample. */
 PyObject *tarnpy_through_maps(tarnpy_dataset *self, PyObject *sample);
 
+/* Whether a subclass overrides __getitem__, which its iterators and __getitems__ then
+ * call; and what it returns for a position. */
+bool tarnpy_dataset_overrides_item(PyObject *object);
+PyObject *tarnpy_dataset_item(PyObject *object, uint64_t position);
+
 /* Iterators over samples: tp_iter of the type, and one with a start position. */
 PyObject *tarnpy_dataset_iter(PyObject *self);
 int tarnpy_add_sample(PyObject *module);

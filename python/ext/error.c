@@ -9,13 +9,16 @@
 
 /* --- Exceptions --------------------------------------------------------------------- */
 
+static PyObject *errors_module(tarnpy_state *state)
+{
+    if (!state->errors) state->errors = PyImport_ImportModule("tarn.errors");
+    return state->errors;
+}
+
 static PyObject *error_class(tarnpy_state *state, const char *code, int sys_errno,
                              bool key)
 {
-    if (!state->errors) {
-        state->errors = PyImport_ImportModule("tarn.errors");
-        if (!state->errors) return NULL;
-    }
+    if (!errors_module(state)) return NULL;
     return PyObject_CallMethod(state->errors, "_class_of", "siO", code, sys_errno,
                                key ? Py_True : Py_False);
 }
@@ -111,6 +114,26 @@ void tarnpy_note(const char *format, ...)
         text && value ? PyObject_CallMethod(value, "add_note", "(O)", text) : NULL;
     Py_XDECREF(done);
     Py_XDECREF(text);
+    PyErr_Clear();
+    PyErr_Restore(type, value, trace);
+}
+
+void tarnpy_place(tarnpy_state *state, const char *where, const char *path,
+                  uint64_t offset)
+{
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    PyObject *file = path ? tarnpy_text(path, strlen(path)) : none();
+    PyObject *at =
+        path && offset != TARN_NO_OFFSET ? PyLong_FromUnsignedLongLong(offset) : none();
+    PyObject *done =
+        value && file && at && errors_module(state)
+            ? PyObject_CallMethod(state->errors, "_place", "OsOO", value, where, file, at)
+            : NULL;
+    Py_XDECREF(done);
+    Py_XDECREF(at);
+    Py_XDECREF(file);
     PyErr_Clear();
     PyErr_Restore(type, value, trace);
 }

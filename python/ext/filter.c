@@ -133,10 +133,9 @@ static int fetch_keys(PyObject *self, const uint64_t *numbers, size_t count)
     tarn_dataset_info info;
     tarn_dataset_info_get(set_of(self), &info, sizeof info);
     if (!info.remote) return 0;
-    TARNPY_UNLOCKED(status,
-                    tarn_dataset_prefetch(set_of(self), numbers,
-                                          count < AT_ONCE ? count : AT_ONCE,
-                                          (const uint32_t[]){0}, 0, &err));
+    TARNPY_UNLOCKED(status, tarn_dataset_prefetch(set_of(self), numbers,
+                                                  count < AT_ONCE ? count : AT_ONCE,
+                                                  (const uint32_t[]){0}, 0, &err));
     return status == TARN_OK ? 0 : (tarnpy_raise(state_of(self), &err), -1);
 }
 

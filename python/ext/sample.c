@@ -134,16 +134,22 @@ static PyObject *bytes_of(tarn_view *view)
     return bytes;
 }
 
-/* Adds the sample and the field as a note to an exception of a caller's decoder, which
+/* Adds the sample, the field and its place to an exception of a decoder in Python, which
  * keeps its type. */
-static void note_place(tarn_dataset *set, uint64_t sample, const char *field)
+static void place_exception(const source *from)
 {
     tarn_text key = {NULL, 0, 0};
+    tarn_place place = {.path = NULL};
     tarn_error ignored;
-    char name[128];
-    if (tarn_dataset_key(set, sample, &key, &ignored) == TARN_OK) {
+    char name[128], field[128], where[300];
+    if (tarn_dataset_key(set_of(from), from->sample, &key, &ignored) == TARN_OK) {
         tarn_printable(name, sizeof name, key.data, key.size);
-        tarnpy_note("sample %s: field %s", name, field);
+        tarn_printable(field, sizeof field, from->plan->name, strlen(from->plan->name));
+        snprintf(where, sizeof where, "sample %s: field %s", name, field);
+        if (tarn_dataset_locate(set_of(from), from->sample, from->field, &place,
+                                sizeof place, &ignored) != TARN_OK)
+            place.path = NULL;
+        tarnpy_place(from->dataset->state, where, place.path, place.offset);
     }
     tarn_text_reset(&key);
 }
@@ -154,7 +160,7 @@ static PyObject *called(const source *from, tarn_view *view)
     if (!bytes) return NULL;
     PyObject *result = PyObject_CallFunctionObjArgs(from->plan->call, bytes, NULL);
     Py_DECREF(bytes);
-    if (!result) note_place(set_of(from), from->sample, from->plan->name);
+    if (!result) place_exception(from);
     return result;
 }
 
@@ -425,7 +431,8 @@ typedef struct iterator {
     PyObject *handle; /* the handle of the dataset at the start; the dataset may get
                          another one */
     bool announces;   /* samples are not in the order of the file */
-    bool remote;
+    bool remote;      /* samples are fetched */
+    bool overrides;   /* a subclass has its own __getitem__ */
     uint64_t next, end;
     uint64_t step;       /* positions per stretch; 0: not known yet */
     stretch *now, *then; /* then begins where now ends */
@@ -504,8 +511,10 @@ static PyObject *iterator_next(PyObject *object)
     /* Counted before the sample is made, so that a concurrent or nested call gets the
      * next one. */
     uint64_t place = self->next++;
-    PyObject *sample = tarnpy_sample(self->dataset, self->handle,
-                                     self->now->numbers[place - self->now->first]);
+    PyObject *sample = self->overrides
+                           ? tarnpy_dataset_item((PyObject *)self->dataset, place)
+                           : tarnpy_sample(self->dataset, self->handle,
+                                           self->now->numbers[place - self->now->first]);
     if (!sample && self->next == place + 1 && place >= self->now->first)
         self->next = place; /* the next call tries it again */
     if (sample && self->dataset->handle == self->handle)
@@ -565,10 +574,10 @@ PyObject *tarnpy_dataset_iter(PyObject *object)
     self->handle = dataset->handle;
     tarn_dataset_info info;
     tarn_dataset_info_get(((tarnpy_handle *)self->handle)->set, &info, sizeof info);
-    self->remote =
-        info.remote && dataset->views == Py_None && dataset->parts == Py_None;
+    self->remote = info.remote && dataset->views == Py_None && dataset->parts == Py_None;
     self->announces =
         !info.in_order && dataset->views == Py_None && dataset->parts == Py_None;
+    self->overrides = tarnpy_dataset_overrides_item(object);
     self->end = (uint64_t)count;
     self->now = &self->stretches[0];
     self->then = &self->stretches[1];

@@ -124,6 +124,12 @@ bool tarnpy_is_own(pid_t pid);
 /* Adds a note, as for PyErr_Format, to the exception that is set. */
 void tarnpy_note(const char *format, ...);
 
+/* Adds where a value is to the exception that is set: to the message of an error of tarn
+ * without a path, which then also has this path and offset; as a note to others. path may
+ * be NULL. */
+void tarnpy_place(tarnpy_state *state, const char *where, const char *path,
+                  uint64_t offset);
+
 /* Evaluates an expression that returns a tarn_status, without the GIL. */
 #define TARNPY_UNLOCKED(status, expr)                                                    \
     do {                                                                                 \

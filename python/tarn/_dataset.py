@@ -59,6 +59,16 @@ class Dataset(_tarn.Dataset):
     ['kiwi', 'auk', 'jay', 'owl']
     >>> ds.shuffle(seed=7)[:2].keys(), ds[:2].shuffle(seed=7).keys()
     (['kiwi', 'auk'], ['jay', 'auk'])
+
+    A subclass can be made of a dataset. If it overrides `__getitem__`, iteration, DataLoader,
+    `filter` and `mix` call it for each sample, after the functions given to `map`; `loader` is an
+    error, because its threads read the files themselves.
+
+    >>> class Lengths(tarn.Dataset):
+    ...     def __getitem__(self, index):
+    ...         return len(super().__getitem__(index)["txt"])
+    >>> list(Lengths(ds))
+    [7, 6, 7, 7]
     """
 
     _recipe: Recipe
@@ -67,6 +77,15 @@ class Dataset(_tarn.Dataset):
     _moment: tuple[Step, ...]  # a state and an epoch set after the last step of the recipe
 
     # --- Construction ---
+
+    def __new__(cls, dataset: Dataset, *args: Any, **kwargs: Any) -> Self:
+        if not isinstance(dataset, Dataset):
+            raise UsageError(f"{cls.__name__} is made of a dataset, not of "
+                             f"{type(dataset).__name__}; tarn.open opens files")
+        return cls._make(**dataset._contents())
+
+    def __init__(self, dataset: Dataset) -> None:
+        """Makes a subclass of an existing dataset; `tarn.open` opens files."""
 
     @classmethod
     def _make(cls, recipe: Recipe, handle: _tarn._Handle, reading: Reading,
@@ -84,7 +103,7 @@ class Dataset(_tarn.Dataset):
                   else stored_names(handle, names))
         plans = tuple(map(reading.plan, names, stored))
         finish = tuple(map(reading.finish, names, stored, plans))
-        self = cls.__new__(cls, handle, names, plans, finish, maps, parts, views,
+        self = super().__new__(cls, handle, names, plans, finish, maps, parts, views,
                            handle.info()["epoch"])
         self._recipe = recipe
         self._reading = reading
@@ -92,15 +111,26 @@ class Dataset(_tarn.Dataset):
         self._moment = moment
         return self
 
+    def _contents(self) -> dict[str, Any]:
+        return {"recipe": self._recipe, "handle": self._handle, "reading": self._reading,
+                "maps": self._maps, "grouping": self._grouping, "parts": self._parts,
+                "moment": self._moment}
+
     def _with(self, **changes: Any) -> Self:
         """Returns a copy of this dataset with some parts replaced."""
-        parts: dict[str, Any] = {
-            "recipe": self._recipe, "handle": self._handle, "reading": self._reading,
-            "maps": self._maps, "grouping": self._grouping, "parts": self._parts,
-            "moment": self._moment,
-        }
-        parts.update(changes)
-        return self._make(**parts)
+        made = self._make(**{**self._contents(), **changes})
+        vars(made).update(self._attributes() or {})
+        return made
+
+    def _attributes(self) -> dict[str, Any] | None:
+        """Returns the attributes of a subclass."""
+        if type(self) is Dataset:
+            return None
+        return {name: value for name, value in vars(self).items()
+                if name not in Dataset.__annotations__}
+
+    def _overrides_getitem(self) -> bool:
+        return type(self).__getitem__ is not Dataset.__getitem__
 
     def _recipe_now(self) -> Recipe:
         return self._recipe.then(*self._moment) if self._moment else self._recipe
@@ -306,7 +336,7 @@ class Dataset(_tarn.Dataset):
     def _keep_if(self, predicate: Callable[[Sample], Any]) -> Self:
         judged = self._with(handle=self._handle.judged())
         samples: Iterable[Sample] = judged
-        if not self._maps and self._parts is None:
+        if not (self._maps or self._parts or self._overrides_getitem()):
             samples = _lazy_samples(judged)
         return self._step("keep", bytes(bool(predicate(sample)) for sample in samples))
 
@@ -547,6 +577,10 @@ class Dataset(_tarn.Dataset):
         from ._images import image_steps
         from ._loader import loader_of
 
+        if self._overrides_getitem():
+            raise UsageError(f"loader: {type(self).__name__} overrides __getitem__, but the "
+                             "loader's threads read the files themselves; pass the function to "
+                             "map(), or use torch's DataLoader")
         image = image_steps(resize, fit=fit, shorter=shorter, scale=scale, ratio=ratio, flip=flip,
                             channels=channels, dtype=dtype, layout=layout, mean=mean, std=std,
                             reduce=reduce)
@@ -565,7 +599,7 @@ class Dataset(_tarn.Dataset):
         return (self._recipe, self._reading, self._maps, self._grouping, self._parts, self._moment)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (type(self), *self._reduced())
+        return _reopen, (type(self), *self._reduced()), self._attributes()
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Dataset):
@@ -725,7 +759,7 @@ def open(path: PathLike, fold: str | None = None, fields: Iterable[str] | None =
     images: "numpy" or "pil". array_type: "numpy" or "torch", for decoded arrays.
     decoders: functions of bytes by field or extension, which take precedence, or names of decoders:
         {"pyd": "pickle"}, or of codecs: {"payload": "png"}. No code in a file is run unless it is
-        named here.
+        named here. Names that no field of the file has are an error.
     exif: turn images upright, as the orientation in their EXIF data says, before anything else.
     fallback: decodes images of formats that tarn does not know (BMP, GIF, TIFF, ...): "pillow", or a
         function of bytes that returns an array or a PIL.Image. It runs in the thread that asks for
@@ -780,6 +814,8 @@ def open(path: PathLike, fold: str | None = None, fields: Iterable[str] | None =
     recipe = Recipe(where, options, shown=shown_text(shown))
     reading = Reading(decode, images, array_type, decoders, exif, fallback)
     handle = recipe.open()
+    if reading.decoders:
+        reading.check(handle, recipe.shown)
     _warn_of_left_out(handle)
     return Dataset._make(recipe, handle, reading)
 
@@ -820,7 +856,8 @@ def mix(*datasets: Dataset, weights: Sequence[float] | None = None,
     arguments = (None if weights is None else reals("weights", weights, *many),
                  None if counts is None else _counts(counts, len(datasets)),
                  0 if total is None else whole("total", total, 1), end == "all", listed)
-    plain = all(not (dataset._maps or dataset._grouping or dataset._parts)
+    plain = all(not (dataset._maps or dataset._grouping or dataset._parts
+                     or dataset._overrides_getitem())
                 and dataset._reading == datasets[0]._reading for dataset in datasets)
     if not plain:
         for number, dataset in enumerate(datasets):

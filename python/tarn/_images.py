@@ -150,7 +150,12 @@ class Native:
         except (FormatError, UnsupportedError):
             if self.fallback is None or _tarn.image_known(data):
                 raise
-        return self.fallback(self.field, data)
+        try:
+            return self.fallback(self.field, data)
+        except Exception as error:  # the same error as in a loader
+            made = FormatError(f"fallback: {error!r}")
+            made.code = "format"
+            raise made from error
 
 
 @functools.cache

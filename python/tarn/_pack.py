@@ -218,7 +218,7 @@ def pack(sources: Source | Iterable[Source], out: Source | None, *, fold: str | 
     root: the folder where relative paths in manifests start; by default that of the manifest.
     max_count, max_size: maximum samples and bytes in a shard; 0 for no limit.
     append, resume, overwrite: add to an existing fold, continue an interrupted run of the command,
-        or replace existing files.
+        or replace existing files. Give resume in addition to append if the interrupted run had it.
     sync: False to not wait for the disk.
     pax: in folds, allow names of more than 100 bytes and files of more than 8 GiB.
     level: compression level. threads: number of reader threads, 0 for one per core.

@@ -184,6 +184,22 @@ class Reading:
         return (self.decode, self.images, self.array_type, self.decoders, self.exif,
                 self.fallback)
 
+    def check(self, handle: _tarn._Handle, shown: str) -> None:
+        """Raises UsageError if decoders has a name that no field of the file can have. Templates
+        of groups are fields only later."""
+        import difflib
+
+        fields = list(dict.fromkeys((*handle.file_fields(), *handle.fields())))
+        known = {*fields, *(name for stored in handle.stored() for name in stored)}
+        known |= {extension(name) for name in known}
+        for name in self.decoders if fields else ():
+            if name not in known and "{" not in name:
+                near = difflib.get_close_matches(name, sorted(known), 1)
+                text = f"{shown}: no field {name} for decoders[{name!r}]"
+                text += f"; did you mean {near[0]}?" if near else ""
+                more = f" and {len(fields) - 10} more" if len(fields) > 10 else ""
+                raise UsageError(f"{text}; the fields are {', '.join(fields[:10])}{more}")
+
     # In the following, stored is the list of names that a field has in the file, several if it has
     # alternatives.
 

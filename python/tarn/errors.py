@@ -156,6 +156,17 @@ _BY_ERRNO: dict[int, type[Error]] = {
 }
 
 
+def _place(error: BaseException, where: str, path: str | None, offset: int | None) -> None:
+    """Adds the sample, its field and its place to an exception of a decoder: to the message of an error
+    of tarn that has no place yet, as a note to any other exception."""
+    if not isinstance(error, Error) or error.path is not None:
+        error.add_note(where)
+        return
+    before = "" if path is None else f"{path}: " if offset is None else f"{path}: offset {offset}: "
+    error.args = (f"{before}{where}: {error}",)
+    error.path, error.offset = path, offset
+
+
 def _class_of(code: str, errno: int, key: bool) -> type[Error]:
     """Returns the class for a status of the library; `key` matters only for "not-found"."""
     if code == "not-found":

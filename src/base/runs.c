@@ -5,7 +5,7 @@
 
 #include "base/pool.h"
 
-enum { SMALL = 24, BUCKETS = 256, WORTH_THREADS = 1 << 15 };
+enum { SMALL = 24, BUCKETS = TARN__RUN_BUCKETS, WORTH_THREADS = 1 << 15 };
 
 static bool run_before(const tarn__run *a, const tarn__run *b)
 {
@@ -73,25 +73,32 @@ static void sort_level(tarn__run *runs, size_t count, int level)
 
 typedef struct dealt {
     tarn__run *runs;
-    size_t tail[BUCKETS];
+    const size_t *ends;
 } dealt;
 
 static tarn_status sort_bucket(void *context, size_t number)
 {
-    dealt *d = context;
-    size_t from = number ? d->tail[number - 1] : 0;
-    sort_level(d->runs + from, d->tail[number] - from, 1);
+    const dealt *d = context;
+    size_t from = number ? d->ends[number - 1] : 0;
+    sort_level(d->runs + from, d->ends[number] - from, 1);
     return TARN_OK;
+}
+
+void tarn__runs_sort_buckets(tarn__run *runs, const size_t ends[BUCKETS],
+                             unsigned threads)
+{
+    size_t failed;
+    dealt d = {runs, ends};
+    (void)!tarn__parallel(threads, BUCKETS, sort_bucket, &d, &failed);
 }
 
 void tarn__runs_sort(tarn__run *runs, size_t count, unsigned threads)
 {
-    size_t failed;
+    size_t ends[BUCKETS];
     if (threads < 2 || count < WORTH_THREADS) {
         sort_level(runs, count, 0);
         return;
     }
-    dealt d = {.runs = runs};
-    distribute(runs, count, 0, d.tail);
-    (void)!tarn__parallel(threads, BUCKETS, sort_bucket, &d, &failed);
+    distribute(runs, count, 0, ends);
+    tarn__runs_sort_buckets(runs, ends, threads);
 }

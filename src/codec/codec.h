@@ -64,6 +64,9 @@ typedef enum tarn__codec_class {
 
 tarn__codec_class tarn__codec_class_of(const char *field);
 
+/* Whether tarn_decode does more than return the bytes of fields with this name. */
+bool tarn__codec_decodes(const char *field);
+
 /* Whether fields with this name are images, also compressed ones; label maps (seg8, ...);
  * or any arrays that can be a mask. */
 bool tarn__codec_is_image(const char *field, tarn__squeeze *out);

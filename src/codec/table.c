@@ -124,6 +124,13 @@ tarn__codec_class tarn__codec_class_of(const char *field)
     return r.decode == tarn__decode_image ? TARN__CODEC_IMAGE : TARN__CODEC_OTHER;
 }
 
+bool tarn__codec_decodes(const char *field)
+{
+    request r;
+    look_up(field, &r);
+    return r.decode || r.squeeze != TARN__PLAIN;
+}
+
 bool tarn__codec_is_image(const char *field, tarn__squeeze *out)
 {
     request r;

@@ -134,7 +134,8 @@ tarn__records tarn__records_of(tarn_iac *iac, tarn__storage *source,
                                const tarn_dataset_options *o)
 {
     tarn__records p = {.iac = iac, .source = source};
-    tarn__files_init_one(&source->files, &iac->file->file, iac->file->map, o->cold, o->io);
+    tarn__files_init_one(&source->files, &iac->file->file, iac->file->map, o->cold,
+                         o->io);
     source->remote = tarn__files_are_away(&source->files);
     tarn_iac_info_get(iac, &p.info, sizeof p.info);
     p.decode = o->decompress && iac->codec != IAC_NONE && iac->codec != IAC_IMAGE;

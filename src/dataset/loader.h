@@ -98,7 +98,8 @@ typedef struct tarn__load_setup {
     /* Data that is not in memory: the bytes of fields to be decoded are first read into
      * the window, many at a time. */
     bool staged;
-    bool remote; /* files are: what a window needs is fetched at once, before it is read */
+    bool
+        remote; /* files are: what a window needs is fetched at once, before it is read */
     uint64_t seed;
 } tarn__load_setup;
 
@@ -302,7 +303,7 @@ tarn__remote_task tarn__window_begin(const tarn__worker *worker, tarn__window *w
  * *out_late is set if others remain. Samples that cannot be read are marked as faulty; an
  * error is a failure of the whole window. */
 TARN_CHECKED tarn_status tarn__fetch_window(tarn__worker *worker, tarn__window *window,
-                                     bool *out_late, tarn_error *err);
+                                            bool *out_late, tarn_error *err);
 
 /* Decodes the samples of a chunk. */
 TARN_CHECKED tarn_status tarn__decode_chunk(tarn__worker *worker, tarn__window *window,
@@ -332,8 +333,8 @@ typedef struct tarn__engine {
     /* Windows in the order of delivery. */
     tarn__window *first, *last;
     size_t n_windows, depth;
-    size_t near; /* more windows than this are allowed if they are not too large */
-    bool may_widen;        /* more than depth windows are allowed if they are small */
+    size_t near;    /* more windows than this are allowed if they are not too large */
+    bool may_widen; /* more than depth windows are allowed if they are small */
     uint64_t window_bytes; /* size of the last finished window */
 
     /* The batch to be planned next. */
@@ -348,8 +349,8 @@ typedef struct tarn__engine {
     tarn__worker caller; /* if there is a fallback: for deferred samples */
     pthread_t *threads;
     unsigned n_fetchers; /* threads that only fetch: those of remote datasets */
-    unsigned n_workers; /* at least 1: without threads, the caller's */
-    unsigned n_threads; /* running threads */
+    unsigned n_workers;  /* at least 1: without threads, the caller's */
+    unsigned n_threads;  /* running threads */
 } tarn__engine;
 
 /* Takes ownership of epoch, also on failure. Starts the threads, which continue with

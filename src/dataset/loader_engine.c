@@ -215,15 +215,23 @@ tarn_status tarn__epoch_other(const tarn__epoch *e, uint64_t number, tarn__epoch
     return status;
 }
 
-/* Making a small window takes less time than waking a thread, so more than depth are
- * allowed while all of them fit in the processor's cache. Decoded windows are larger than
- * that. The caller holds the lock. */
+/* How many windows may be in the list. Making a small window takes less time than waking
+ * a thread, so more than depth are allowed while all of them fit in the processor's
+ * cache. Decoded windows are larger than that. The caller holds the lock. */
+static size_t room(const tarn__engine *e)
+{
+    if (!e->may_widen || !e->window_bytes) return e->depth;
+    uint64_t small = SMALL_BYTES / e->window_bytes;
+    if (small > 4 * e->depth) small = 4 * e->depth;
+    return small > e->depth ? (size_t)small : e->depth;
+}
+
 static bool has_room(const tarn__engine *e)
 {
-    if (e->n_windows < e->near) return true;
-    if (e->n_windows < e->depth) return e->n_windows * e->window_bytes < FAR_BYTES;
-    return e->may_widen && e->n_windows < 4 * e->depth && e->window_bytes &&
-           (e->n_windows + 1) * e->window_bytes <= SMALL_BYTES;
+    if (e->n_fetchers && e->n_windows >= e->near &&
+        e->n_windows * e->window_bytes >= FAR_BYTES)
+        return false;
+    return e->n_windows < room(e);
 }
 
 /* --- Planning ---------------------------------------------------------------------- */
@@ -510,9 +518,12 @@ void tarn__engine_pop(tarn__engine *e)
     if (!e->first) e->last = NULL;
     e->n_windows--;
     w->next = NULL;
+    /* Where nothing is decoded, a window takes less time than waking a thread. So threads
+     * that have caught up sleep until half of the windows are used up, and only as many
+     * are awake as the caller needs. Any one thread may not be one that fetches. */
     if (e->n_fetchers)
-        pthread_cond_broadcast(&e->work); /* any other thread may not fetch */
-    else
+        pthread_cond_broadcast(&e->work);
+    else if (e->setup->decodes || e->n_windows <= room(e) / 2)
         pthread_cond_signal(&e->work);
     pthread_mutex_unlock(&e->lock);
 }
@@ -610,7 +621,8 @@ tarn_status tarn__engine_new(tarn__load_setup *setup, tarn__epoch *epoch, uint64
     e->near = e->depth = depth_for(setup);
     e->n_fetchers = fetchers_for(setup);
     if (!setup->o.prefetch) e->depth += e->n_fetchers;
-    e->may_widen = !e->n_fetchers && setup->o.prefetch == 0 && setup->o.threads > 0 && !setup->decodes;
+    e->may_widen = !e->n_fetchers && setup->o.prefetch == 0 && setup->o.threads > 0 &&
+                   !setup->decodes;
     tarn_status status = start_threads(e, err);
     if (status == TARN_OK)
         *out = e;

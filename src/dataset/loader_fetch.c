@@ -286,7 +286,8 @@ tarn__remote_task tarn__window_begin(const tarn__worker *k, tarn__window *w)
         .stock = &w->stock, .rank = w->rank, .cancel = &k->engine->stop});
 }
 
-tarn_status tarn__fetch_window(tarn__worker *k, tarn__window *w, bool *out_late, tarn_error *err)
+tarn_status tarn__fetch_window(tarn__worker *k, tarn__window *w, bool *out_late,
+                               tarn_error *err)
 {
     const tarn__load_setup *s = k->engine->setup;
     TARN_TRY(tarn_order_fill(w->order, w->from, w->count, w->samples, err));

@@ -116,6 +116,12 @@ static tarn_status name_codec(const tarn__load_setup *s, tarn__load_column *c,
         return tarn__fail(err, TARN_ERR_USAGE,
                           "codec %s for field %s, which is not stored as bytes", given,
                           c->name);
+    if (given && !tarn__codec_decodes(given))
+        return tarn__fail(
+            err, TARN_ERR_USAGE,
+            "%s: there is no codec %s for this field (codecs have the names of "
+            "extensions that tarn decodes, such as png, json or npy)",
+            c->name, given);
     const char *first = s->o.views ? NULL : tarn_dataset_field_stored(d, c->field, 0);
     c->codec = strdup(given                          ? given
                       : form.form == TARN_FORM_BYTES ? form.codec

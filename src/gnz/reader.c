@@ -369,11 +369,10 @@ tarn_status tarn_gnz_read(tarn_gnz *g, size_t number, uint64_t first, uint64_t r
                              "the rows need %llu bytes, but the buffer has %zu",
                              (unsigned long long)bytes, size);
     if (bytes == 0) return TARN_OK;
-    tarn_status status =
-        e->fortran && e->ndim > 1
-            ? read_fortran(g, e, first, rows, buf, err)
-            : tarn__file_read(&g->file, buf, (size_t)bytes,
-                              e->offset + first * e->row_bytes, err);
+    tarn_status status = e->fortran && e->ndim > 1
+                             ? read_fortran(g, e, first, rows, buf, err)
+                             : tarn__file_read(&g->file, buf, (size_t)bytes,
+                                               e->offset + first * e->row_bytes, err);
     return status == TARN_OK ? tarn__gnz_check_length(g, err) : status;
 }
 
@@ -400,7 +399,8 @@ void tarn_gnz_advise(tarn_gnz *g, size_t number, uint64_t first, uint64_t rows,
     if (len == 0) return;
     if (g->map)
         (void)madvise(g->map + at - before, (size_t)(len + before), calls[advice].map);
-    if (!g->file.remote) (void)posix_fadvise(g->file.fd, (off_t)at, (off_t)len, calls[advice].file);
+    if (!g->file.remote)
+        (void)posix_fadvise(g->file.fd, (off_t)at, (off_t)len, calls[advice].file);
 }
 
 tarn_status tarn__gnz_view_row(tarn_gnz *g, size_t number, uint64_t row, tarn_view *out,

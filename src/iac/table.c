@@ -33,7 +33,8 @@ tarn_status tarn__source_file_open(const char *path, bool no_map, tarn__cachedir
     f->fd = file.fd;
     f->path = file.path;
     f->size = file.size;
-    if (!no_map && !file.remote && tarn__is_local(f->fd)) f->map = tarn__map(f->fd, f->size);
+    if (!no_map && !file.remote && tarn__is_local(f->fd))
+        f->map = tarn__map(f->fd, f->size);
     *out = f;
     return TARN_OK;
 }

@@ -98,7 +98,8 @@ typedef struct tarn__files {
 
 void tarn__files_init(tarn__files *files, tarn__filecache *cache, bool cold, tarn_io io);
 
-/* A single file, which is also opened for direct reads. file and its path are borrowed. */
+/* A single file, which is also opened for direct reads. file and its path are borrowed.
+ */
 void tarn__files_init_one(tarn__files *files, const tarn__file *file,
                           const unsigned char *map, bool cold, tarn_io io);
 void tarn__files_reset(tarn__files *files);

@@ -72,8 +72,8 @@ tarn_status tarn__file_open(tarn__file *file, const char *path, tarn_error *err)
 }
 
 /* The URL up to its last part: files of one folder are one dataset in the cache. */
-static tarn_status open_remote(const char *url, tarn__cachedir *cache,
-                               tarn__remote **out, tarn_error *err)
+static tarn_status open_remote(const char *url, tarn__cachedir *cache, tarn__remote **out,
+                               tarn_error *err)
 {
     char *folder = tarn__url_shown(url);
     if (!folder) return tarn__fail_memory(err);
@@ -85,19 +85,17 @@ static tarn_status open_remote(const char *url, tarn__cachedir *cache,
     return status;
 }
 
-tarn_status tarn__file_open_any(tarn__file *file, const char *path,
-                                tarn__cachedir *cache, tarn_error *err)
+tarn_status tarn__file_open_any(tarn__file *file, const char *path, tarn__cachedir *cache,
+                                tarn_error *err)
 {
     tarn__object_id id;
     if (!tarn__is_remote(path)) return tarn__file_open(file, path, err);
     *file = (tarn__file){.fd = -1};
     TARN_TRY(open_remote(path, cache, &file->remote, err));
     file->path = strdup(tarn__remote_shown(file->remote));
-    tarn_status status = file->path
-                             ? tarn__remote_identify(file->remote, &id, err)
-                             : tarn__fail_memory(err);
-    if (status == TARN_OK && cache)
-        status = tarn__remote_prepare(file->remote, err);
+    tarn_status status = file->path ? tarn__remote_identify(file->remote, &id, err)
+                                    : tarn__fail_memory(err);
+    if (status == TARN_OK && cache) status = tarn__remote_prepare(file->remote, err);
     if (status != TARN_OK) {
         tarn__file_close(file);
         return status;
@@ -117,10 +115,10 @@ tarn_status tarn__file_read(const tarn__file *file, void *buf, size_t len,
         return tarn__read_exact(file->fd, file->path, buf, len, offset, err);
     tarn__remote_piece piece = {file->remote, offset, len, buf};
     if (tarn__range_in(offset, len, file->size)) return tarn__remote_read(&piece, 1, err);
-    return tarn__fail_at(err, TARN_ERR_TRUNCATED, file->path, offset,
-                         "the file ends here (found %llu of %zu bytes)",
-                         (unsigned long long)(offset < file->size ? file->size - offset : 0),
-                         len);
+    return tarn__fail_at(
+        err, TARN_ERR_TRUNCATED, file->path, offset,
+        "the file ends here (found %llu of %zu bytes)",
+        (unsigned long long)(offset < file->size ? file->size - offset : 0), len);
 }
 
 void tarn__file_close(tarn__file *file)

@@ -55,8 +55,8 @@ enum {
 
 typedef struct slot {
     char *path;
-    tarn__remote *remote;  /* or NULL */
-    bool arrived;          /* a remote file that was opened as a local one */
+    tarn__remote *remote;   /* or NULL */
+    bool arrived;           /* a remote file that was opened as a local one */
     _Atomic(uint64_t) size; /* UINT64_MAX: unknown; set once, under the lock */
     atomic_int pins;
     int fd;

@@ -30,10 +30,10 @@ TARN_CHECKED tarn_status tarn__filecache_expect(tarn__filecache *cache,
                                                 tarn_error *err);
 
 /* Makes the files remote whose entry in remotes is not NULL; the cache takes them over.
- * The size of such a file may be UINT64_MAX: unknown. As long as a remote file is away (its
- * bytes are not all in the cache on disk), views and reads fetch what they need, it has
- * no map, and nothing of it is resident. Then it becomes a local file. Call before the
- * first use. */
+ * The size of such a file may be UINT64_MAX: unknown. As long as a remote file is away
+ * (its bytes are not all in the cache on disk), views and reads fetch what they need, it
+ * has no map, and nothing of it is resident. Then it becomes a local file. Call before
+ * the first use. */
 void tarn__filecache_set_remotes(tarn__filecache *cache,
                                  struct tarn__remote *const *remotes);
 void tarn__filecache_free(tarn__filecache *cache);

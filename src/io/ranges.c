@@ -364,8 +364,8 @@ static tarn_status read_remote(const tarn__ranges_piece *pieces, size_t count,
         if (!p->file->remote)
             local[(*out_local)++] = *p;
         else if (p->head)
-            far[n++] = (tarn__remote_piece){p->file->remote, p->offset, p->head,
-                                            p->head_to};
+            far[n++] =
+                (tarn__remote_piece){p->file->remote, p->offset, p->head, p->head_to};
         if (p->file->remote && p->size)
             far[n++] = (tarn__remote_piece){p->file->remote, p->offset + p->head, p->size,
                                             p->to};
@@ -414,9 +414,8 @@ tarn_status tarn__ranges_read(tarn__ranges *g, tarn__ranges_way way,
     size_t n = 0;
     tarn__remote_piece *list = malloc(2 * count * sizeof *list);
     tarn__ranges_piece *local = malloc(count * sizeof *local);
-    tarn_status status = list && local
-                             ? read_remote(pieces, count, list, local, &n, err)
-                             : tarn__fail_memory(err);
+    tarn_status status = list && local ? read_remote(pieces, count, list, local, &n, err)
+                                       : tarn__fail_memory(err);
     if (status == TARN_OK && n) status = read_local(g, way, local, n, err);
     free(list);
     free(local);

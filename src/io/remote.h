@@ -18,7 +18,10 @@
 #define TARN__REMOTE_FLIGHT (64u << 20)  /* bytes of one reader under way at once */
 
 /* The defaults of tarn_source_options. */
-#define TARN__FETCH_LIMITS {30, 60, 5, 1000}
+#define TARN__FETCH_LIMITS                                                               \
+    {                                                                                    \
+        30, 60, 5, 1000                                                                  \
+    }
 
 typedef struct tarn__remote tarn__remote;
 
@@ -70,9 +73,10 @@ int tarn__remote_copy(tarn__remote *remote);
 typedef struct tarn__stock tarn__stock;
 
 typedef struct tarn__remote_task {
-    tarn__stock *stock;        /* or NULL */
-    uint64_t rank;             /* requests of smaller ranks are served first */
-    const atomic_bool *cancel; /* when true, reads fail with TARN_ERR_CANCELLED; or NULL */
+    tarn__stock *stock; /* or NULL */
+    uint64_t rank;      /* requests of smaller ranks are served first */
+    const atomic_bool
+        *cancel; /* when true, reads fail with TARN_ERR_CANCELLED; or NULL */
 } tarn__remote_task;
 
 /* Sets the task of this thread, and returns the one before, to be set again. */

@@ -1,12 +1,13 @@
 /* The copies of remote files that are open. An open copy holds two descriptors, and a
- * dataset may have tens of thousands of files, so only some copies are open at once: those
- * in use, and those used last.
+ * dataset may have tens of thousands of files, so only some copies are open at once:
+ * those in use, and those used last.
  *
- * The lock guards the list (newest, oldest, n_open), and in each file cached, users, newer
- * and older. Copies are opened and closed without it: closing one takes the lock of the
- * cache, and opening reads files. Two threads may open the same copy at the same time;
- * the second to finish closes its own. The lock is innermost. here is stored by whoever used the copy, and read
- * without the lock: an old value costs one unnecessary look at the copy. */
+ * The lock guards the list (newest, oldest, n_open), and in each file cached, users,
+ * newer and older. Copies are opened and closed without it: closing one takes the lock of
+ * the cache, and opening reads files. Two threads may open the same copy at the same
+ * time; the second to finish closes its own. The lock is innermost. here is stored by
+ * whoever used the copy, and read without the lock: an old value costs one unnecessary
+ * look at the copy. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>

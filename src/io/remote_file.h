@@ -21,7 +21,7 @@ struct tarn__remote {
     tarn__cached *cached;
     unsigned users;
     tarn__remote *newer, *older;
-    atomic_bool here;       /* the copy had all bytes when it was last used */
+    atomic_bool here;        /* the copy had all bytes when it was last used */
     atomic_bool unversioned; /* the server does not say which version it sends */
 };
 

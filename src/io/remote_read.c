@@ -85,9 +85,9 @@ static tarn_status add_parts(work *w, const tarn__remote_piece *p, size_t number
     for (uint64_t at = p->offset; at < end; at += TARN__REMOTE_MOST) {
         uint64_t left = end - at;
         TARN_TRY(tarn__grow(&w->parts, sizeof *w->parts, w->count, &w->room, err));
-        w->parts[w->count++] =
-            (part){p->remote, at, at + (left < TARN__REMOTE_MOST ? left : TARN__REMOTE_MOST),
-                   p->to + (at - p->offset), number};
+        w->parts[w->count++] = (part){
+            p->remote, at, at + (left < TARN__REMOTE_MOST ? left : TARN__REMOTE_MOST),
+            p->to + (at - p->offset), number};
     }
     return TARN_OK;
 }
@@ -347,10 +347,14 @@ static tarn_status use_span(work *w, const stretch *s, tarn__cached *cached,
         return TARN_OK;
     }
     switch (span->state) {
-    case TARN__CACHED_THERE: return read_copy(w, &wanted, cached, err);
-    case TARN__CACHED_BUSY: return postpone(w, &wanted, err);
-    case TARN__CACHED_PASSED: return begin_job(w, &wanted, NULL, 0, 0, err);
-    case TARN__CACHED_CLAIMED: break;
+    case TARN__CACHED_THERE:
+        return read_copy(w, &wanted, cached, err);
+    case TARN__CACHED_BUSY:
+        return postpone(w, &wanted, err);
+    case TARN__CACHED_PASSED:
+        return begin_job(w, &wanted, NULL, 0, 0, err);
+    case TARN__CACHED_CLAIMED:
+        break;
     }
     wanted.from = from;
     wanted.to = to;

@@ -47,12 +47,12 @@ static tarn_status list_ranges(tarn__stock *s, const tarn__remote_piece *pieces,
     }
     for (size_t i = 0; i < count; i++)
         s->ranges[i] = (tarn__stocked){.remote = pieces[i].remote,
-                                      .from = pieces[i].offset,
-                                      .to = pieces[i].offset + pieces[i].size};
+                                       .from = pieces[i].offset,
+                                       .to = pieces[i].offset + pieces[i].size};
     qsort(s->ranges, count, sizeof *s->ranges, by_place);
     for (size_t i = 0; i < count; i++) {
         tarn__stocked *last = s->count ? &s->ranges[s->count - 1] : NULL,
-                     *r = &s->ranges[i];
+                      *r = &s->ranges[i];
         if (last && last->remote == r->remote && r->from <= last->to + JOINED) {
             if (r->to > last->to) last->to = r->to;
         } else {
@@ -91,8 +91,8 @@ static tarn_status fetch_ranges(tarn__stock *s, tarn_error *err)
     tarn_status status = pieces && errors ? TARN_OK : tarn__fail_memory(err);
     for (size_t i = 0; pieces && i < s->count; i++) {
         const tarn__stocked *r = &s->ranges[i];
-        pieces[i] = (tarn__remote_piece){r->remote, r->from, (size_t)(r->to - r->from),
-                                         r->data};
+        pieces[i] =
+            (tarn__remote_piece){r->remote, r->from, (size_t)(r->to - r->from), r->data};
     }
     if (status == TARN_OK) status = tarn__remote_read_each(pieces, s->count, errors, err);
     for (size_t i = 0; errors && i < s->count; i++)
@@ -115,7 +115,7 @@ tarn_status tarn__stock_fill(tarn__stock *s, const tarn__remote_piece *pieces,
 }
 
 tarn__stocked *tarn__stock_find(const tarn__stock *s, const tarn__remote *remote,
-                               uint64_t offset, uint64_t size)
+                                uint64_t offset, uint64_t size)
 {
     if (!s || !s->count) return NULL;
     size_t low = 0, high = s->count;

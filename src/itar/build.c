@@ -78,6 +78,7 @@ static tarn_status build_index(tarn__build *build, tarn_index_report *report,
     TARN_TRY(scan_all(build, err));
     TARN_TRY(tarn__stream_attach(build, err));
     tarn_status status = tarn__merge(build, build->index, report, err);
+    build->index->threads = tarn__thread_count(build->options->threads);
     take_map(build);
     return status;
 }

@@ -143,17 +143,15 @@ static tarn_status check_ranges(const tarn__fold *f, const shard_set *s, tarn_er
                                  "is missing, or the index is old; run tarn index again",
                                  (unsigned long long)i, row.shard, s->count);
         if (row.offset + TARN__BLOCK + row.size > s->sizes[row.shard])
-            return tarn__fail_at(err, TARN_ERR_STALE, shard_path(s, row.shard),
-                                 row.offset,
-                                 "row %llu of the index: offset past the end of the "
-                                 "shard, which has %llu bytes; run tarn index again",
-                                 (unsigned long long)i,
-                                 (unsigned long long)s->sizes[row.shard]);
+            return tarn__fail_at(
+                err, TARN_ERR_STALE, shard_path(s, row.shard), row.offset,
+                "row %llu of the index: offset past the end of the "
+                "shard, which has %llu bytes; run tarn index again",
+                (unsigned long long)i, (unsigned long long)s->sizes[row.shard]);
         s->has_row[row.shard] = true;
     }
     for (size_t i = 0; i < s->count; i++)
-        if (!s->has_row[i] && !s->shown[i])
-            TARN_TRY(check_rowless(f, s->paths[i], err));
+        if (!s->has_row[i] && !s->shown[i]) TARN_TRY(check_rowless(f, s->paths[i], err));
     return TARN_OK;
 }
 
@@ -366,9 +364,9 @@ static tarn_status open_far(tarn__fold *f, const char *path, tarn_error *err)
     tarn__remote_fold *found;
     TARN_TRY(tarn__remote_fold_find(path, &o, &found, err));
     f->name = strdup(found->name);
-    tarn_status status = f->name ? attach(f, found->index_path, found->shards,
-                                          found->n_shards, found, err)
-                                 : tarn__fail_memory(err);
+    tarn_status status =
+        f->name ? attach(f, found->index_path, found->shards, found->n_shards, found, err)
+                : tarn__fail_memory(err);
     tarn__remote_fold_free(found);
     return status;
 }

@@ -48,8 +48,7 @@ bool tarn__fold_doubt(const tarn__fold *f, uint64_t number)
 {
     tarn_row row;
     return f->remote && tarn__locate_row(&f->place, number, &row, NULL) == TARN_OK &&
-           tarn__filecache_doubt(f->files, row.shard, row.offset,
-                                 TARN__BLOCK + row.size);
+           tarn__filecache_doubt(f->files, row.shard, row.offset, TARN__BLOCK + row.size);
 }
 
 /* --- One member -------------------------------------------------------------------- */

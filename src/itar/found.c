@@ -288,6 +288,11 @@ tarn_status tarn__writer_found(tarn_fold_writer *w, tarn_error *err)
     return status;
 }
 
+bool tarn__writer_found_all(const tarn_fold_writer *w)
+{
+    return w->n_base && w->n_shards == w->n_base;
+}
+
 tarn_status tarn__writer_scan(tarn_fold_writer *w, size_t from, bool sums,
                               tarn_error *err)
 {

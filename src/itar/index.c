@@ -301,6 +301,27 @@ void tarn_index_info_get(const tarn_index *index, tarn_index_info *out, size_t s
     TARN__FILL_OUT(out, size, info);
 }
 
+tarn_status tarn_index_sums_info(const char *path, tarn_index_info *out, size_t size,
+                                 tarn_error *err)
+{
+    TARN__NEED(err, "path", path);
+    TARN__NEED(err, "out", out);
+    tarn__sums *sums;
+    char *sums_path = tarn__sums_path(path);
+    if (!sums_path) return tarn__fail_memory(err);
+    tarn_status status = tarn__sums_load(sums_path, &sums, err);
+    free(sums_path);
+    if (status != TARN_OK) return status;
+    tarn_index_info info = {.rows = sums->n_rows,
+                            .has_sums = true,
+                            .has_checksums = sums->checksums != NULL,
+                            .keys_known = true,
+                            .keys = sums->keys};
+    tarn__sums_free(sums);
+    TARN__FILL_OUT(out, size, info);
+    return TARN_OK;
+}
+
 tarn_status tarn_index_row(const tarn_index *index, uint64_t number, tarn_row *out,
                            tarn_error *err)
 {

@@ -27,11 +27,12 @@ struct tarn_index {
     uint64_t rows_at;        /* offset of the rows in that file */
     tarn__contents contents; /* of the file; empty if it was built in memory */
     bool owns_rows;
+    unsigned threads; /* for its checksums when it is written; 0: one */
     tarn__sums *sums; /* NULL if there are none */
 };
 
-static inline const unsigned char *tarn__chunk_at(const struct tarn_index *index,
-                                                  uint64_t number)
+/* The chunk with a row. */
+static inline size_t tarn__chunk_of(const struct tarn_index *index, uint64_t number)
 {
     size_t low = 0, high = index->n_chunks;
     while (high - low > 1) {
@@ -41,7 +42,13 @@ static inline const unsigned char *tarn__chunk_at(const struct tarn_index *index
         else
             high = mid;
     }
-    const tarn__chunk *chunk = &index->chunks[low];
+    return low;
+}
+
+static inline const unsigned char *tarn__chunk_at(const struct tarn_index *index,
+                                                  uint64_t number)
+{
+    const tarn__chunk *chunk = &index->chunks[tarn__chunk_of(index, number)];
     return chunk->rows + (number - chunk->first) * TARN__ROW_SIZE;
 }
 

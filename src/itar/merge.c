@@ -132,22 +132,92 @@ static tarn_status take_rows(merger *m, tarn_error *err)
     return TARN_OK;
 }
 
-static tarn_status sort_runs(merger *m, tarn_error *err)
+/* Some consecutive shards, whose runs one task puts into the buckets. */
+typedef struct share {
+    size_t from, to;              /* shards */
+    size_t at[TARN__RUN_BUCKETS]; /* number of runs, then the place of the next one */
+} share;
+
+typedef struct dealing {
+    const merger *m;
+    share *shares;
+    size_t count;
+} dealing;
+
+static tarn_status count_share(void *context, size_t number)
 {
-    m->runs = tarn__big_alloc((m->n_runs + 1) * sizeof *m->runs);
-    if (!m->runs) return tarn__fail_memory(err);
-    size_t n = 0;
-    for (size_t i = 0; i < m->build->count; i++) {
-        const tarn__scan *scan = &m->build->scans[i];
+    const dealing *d = context;
+    share *s = &d->shares[number];
+    for (size_t i = s->from; i < s->to; i++) {
+        const tarn__scan *scan = &d->m->build->scans[i];
+        for (size_t k = 0; k < scan->n_runs; k++)
+            s->at[tarn__run_bucket(scan->run_hashes[k])]++;
+    }
+    return TARN_OK;
+}
+
+static tarn_status deal_share(void *context, size_t number)
+{
+    const dealing *d = context;
+    share *s = &d->shares[number];
+    for (size_t i = s->from; i < s->to; i++) {
+        const tarn__scan *scan = &d->m->build->scans[i];
+        uint64_t first = d->m->first_row[i];
         for (size_t k = 0; k < scan->n_runs; k++) {
-            uint64_t row = scan->run_rows[k];
+            uint64_t hash = scan->run_hashes[k], row = scan->run_rows[k];
             uint64_t end = k + 1 < scan->n_runs ? scan->run_rows[k + 1] : scan->n_rows;
-            m->runs[n++] =
-                (tarn__run){scan->run_hashes[k], (uint32_t)(m->first_row[i] + row),
-                            (uint32_t)(end - row)};
+            d->m->runs[s->at[tarn__run_bucket(hash)]++] =
+                (tarn__run){hash, (uint32_t)(first + row), (uint32_t)(end - row)};
         }
     }
-    tarn__runs_sort(m->runs, m->n_runs, tarn__thread_count(m->build->options->threads));
+    return TARN_OK;
+}
+
+/* Turns numbers of runs into places: by bucket, then by share. */
+static void place_shares(const dealing *d, size_t ends[TARN__RUN_BUCKETS])
+{
+    size_t at = 0;
+    for (unsigned b = 0; b < TARN__RUN_BUCKETS; b++) {
+        for (size_t i = 0; i < d->count; i++) {
+            size_t n = d->shares[i].at[b];
+            d->shares[i].at[b] = at;
+            at += n;
+        }
+        ends[b] = at;
+    }
+}
+
+/* The shards of a fold are usually of one size, so a few shares per thread are enough. */
+static void divide_shards(dealing *d, size_t shards)
+{
+    for (size_t i = 0; i < d->count; i++) {
+        d->shares[i].from = shards * i / d->count;
+        d->shares[i].to = shards * (i + 1) / d->count;
+    }
+}
+
+/* The runs are copied from the scans into the buckets of their hashes, and the buckets
+ * sorted, all by several threads. */
+static tarn_status sort_runs(merger *m, tarn_error *err)
+{
+    enum { SHARES_PER_THREAD = 4, WORTH_THREADS = 1 << 15 };
+    unsigned threads =
+        m->n_runs < WORTH_THREADS ? 1 : tarn__thread_count(m->build->options->threads);
+    size_t ends[TARN__RUN_BUCKETS], failed;
+    dealing d = {.m = m, .count = (size_t)threads * SHARES_PER_THREAD};
+    if (d.count > m->build->count) d.count = m->build->count;
+    m->runs = tarn__big_alloc((m->n_runs + 1) * sizeof *m->runs);
+    d.shares = calloc(d.count + 1, sizeof *d.shares);
+    if (!m->runs || !d.shares) {
+        free(d.shares);
+        return tarn__fail_memory(err);
+    }
+    divide_shards(&d, m->build->count);
+    (void)!tarn__parallel(threads, d.count, count_share, &d, &failed);
+    place_shares(&d, ends);
+    (void)!tarn__parallel(threads, d.count, deal_share, &d, &failed);
+    tarn__runs_sort_buckets(m->runs, ends, threads);
+    free(d.shares);
     return TARN_OK;
 }
 
@@ -351,8 +421,6 @@ static tarn_status make_sums(merger *m, tarn_error *err)
     tarn__build *b = m->build;
     tarn__sums *sums = m->index->sums = tarn__sums_new();
     if (!sums) return tarn__fail_memory(err);
-    sums->row_pages = b->stream.pager;
-    b->stream.pager = (tarn__pager){0};
     sums->keys = b->options->keys;
     sums->n_rows = m->index->n_rows;
     sums->n_shards = b->count;

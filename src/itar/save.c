@@ -10,6 +10,7 @@
 #include "base/crc.h"
 #include "base/error.h"
 #include "base/options.h"
+#include "base/pool.h"
 #include "io/file.h"
 #include "io/publish.h"
 #include "itar/index.h"
@@ -55,27 +56,71 @@ static tarn_status write_rows(const tarn_index *index, tarn__publish *p, tarn_er
     return TARN_OK;
 }
 
-static tarn_status page_rows(const tarn_index *index, tarn__pager *p, tarn_error *err)
+/* --- CRCs of pages ----------------------------------------------------------------- */
+
+typedef struct paging {
+    const tarn_index *index;
+    tarn__part part;
+    uint32_t *pages;
+    uint64_t count;
+} paging;
+
+static uint32_t crc_of_rows(const tarn_index *index, uint64_t from, uint64_t to)
 {
-    for (size_t i = 0; i < index->n_chunks; i++)
-        TARN_TRY(tarn__pager_add(p, index->chunks[i].rows, chunk_size(index, i), err));
-    return tarn__pager_end(p, err);
+    uint32_t crc = 0;
+    while (from < to) {
+        size_t chunk = tarn__chunk_of(index, from);
+        uint64_t end = index->chunks[chunk].first + tarn__chunk_rows(index, chunk);
+        if (end > to) end = to;
+        crc = tarn__crc32c(crc, tarn__index_at(index, from),
+                           (size_t)(end - from) * TARN__ROW_SIZE);
+        from = end;
+    }
+    return crc;
 }
 
-/* The CRCs of streamed rows were computed while writing; only collision numbers change
- * rows. */
-static tarn_status page_all(const tarn_index *index, tarn__pager *p, tarn_error *err)
+static uint32_t crc_of_page(const paging *p, uint64_t page)
 {
-    const tarn__sums *s = index->sums;
-    if (s->row_pages.count && !index->collisions.count)
-        TARN_TRY(tarn__pager_take(p, &s->row_pages, err));
-    else
-        TARN_TRY(page_rows(index, p, err));
-    if (s->order) TARN_TRY(tarn__pager_add(p, s->order, 4 * s->n_rows, err));
-    TARN_TRY(tarn__pager_end(p, err));
-    if (s->checksums) TARN_TRY(tarn__pager_add(p, s->checksums, 4 * s->n_rows, err));
-    return tarn__pager_end(p, err);
+    const tarn__sums *s = p->index->sums;
+    size_t size = tarn__sums_element(p->part), each = TARN__SUMS_PAGE / size;
+    uint64_t from = page * each, to = from + each < s->n_rows ? from + each : s->n_rows;
+    if (p->part == TARN__PART_ROWS) return crc_of_rows(p->index, from, to);
+    const uint32_t *data = p->part == TARN__PART_ORDER ? s->order : s->checksums;
+    return tarn__crc32c(0, data + from, (size_t)(to - from) * size);
 }
+
+enum { PAGES_AT_ONCE = 2048 };
+
+static tarn_status page_some(void *context, size_t number)
+{
+    const paging *p = context;
+    uint64_t from = (uint64_t)number * PAGES_AT_ONCE, to = from + PAGES_AT_ONCE;
+    for (uint64_t i = from; i < to && i < p->count; i++)
+        p->pages[i] = crc_of_page(p, i);
+    return TARN_OK;
+}
+
+/* The CRCs of all pages of all parts. The caller frees *out. */
+static tarn_status page_all(const tarn_index *index, uint32_t **out, tarn_error *err)
+{
+    uint64_t all = 0, at = 0;
+    size_t failed;
+    for (int part = 0; part < TARN__PARTS; part++)
+        all += tarn__sums_page_count(index->sums, (tarn__part)part);
+    uint32_t *pages = malloc((size_t)(all + 1) * sizeof *pages);
+    if (!pages) return tarn__fail_memory(err);
+    for (int part = 0; part < TARN__PARTS; part++) {
+        uint64_t count = tarn__sums_page_count(index->sums, (tarn__part)part);
+        paging p = {index, (tarn__part)part, pages + at, count};
+        (void)!tarn__parallel(index->threads, (size_t)(count / PAGES_AT_ONCE + 1),
+                              page_some, &p, &failed);
+        at += count;
+    }
+    *out = pages;
+    return TARN_OK;
+}
+
+/* --- Writing ----------------------------------------------------------------------- */
 
 /* Writes the sums, including the checksums of the .taridx next to them and of their own
  * parts. The index is not changed, because other threads may be reading it. */
@@ -83,14 +128,13 @@ static tarn_status write_sums(const tarn_index *index, const tarn__buf *head,
                               tarn__publish *file, tarn_error *err)
 {
     tarn__sums bound = *index->sums;
-    tarn__pager p = {0};
-    tarn_status status = page_all(index, &p, err);
-    bound.pages = p.pages;
+    tarn_status status = page_all(index, &bound.pages, err);
     bound.stride = tarn__index_stride(index);
     bound.index_size = head->size + index->n_rows * TARN__ROW_SIZE;
     bound.index_head = tarn__crc32c(0, head->data, head->size);
-    if (status == TARN_OK) status = tarn__sums_write(&bound, file, err);
-    free(p.pages);
+    if (status != TARN_OK) return status;
+    status = tarn__sums_write(&bound, file, err);
+    free(bound.pages);
     return status;
 }
 

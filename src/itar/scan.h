@@ -28,7 +28,8 @@ typedef struct tarn__scan {
     tarn__stamp stamp;
     tarn_tar_counts counts;
     uint64_t unkeyed;
-    bool done; /* scanned, and waiting to be streamed */
+    bool done;        /* scanned, and waiting to be streamed */
+    uint64_t rows_at; /* where its rows are written in the index file */
     tarn_error error;
 } tarn__scan;
 
@@ -42,8 +43,8 @@ typedef struct tarn__spare {
 typedef struct tarn__stream {
     struct tarn__publish *file; /* NULL: rows stay in memory */
     uint64_t rows_at;           /* in the file, if no more names are added */
-    size_t shards;              /* written so far */
-    tarn__pager pager;          /* page CRCs of the written data */
+    uint64_t end;               /* of the rows that have a place */
+    size_t shards;              /* whose rows have a place */
     tarn__spare spares[8];
     size_t n_spares;
     unsigned char *map;
@@ -87,7 +88,8 @@ static inline tarn__name tarn__scan_key(const tarn__scan *scan, size_t run)
 TARN_CHECKED tarn_status tarn__merge_fields(tarn_index *index, tarn__scan *scan,
                                             tarn_error *err);
 
-/* Writes the rows of a scanned shard, and of later shards that waited for it. */
+/* Writes the rows of a scanned shard, and of later shards that waited for it; or lets
+ * them wait for an earlier shard. */
 TARN_CHECKED tarn_status tarn__stream_shard(tarn__build *build, size_t number,
                                             tarn_error *err);
 /* Returns an unused row array with space for at least capacity rows, if there is one. */

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "io/publish.h"
@@ -17,17 +18,12 @@
 enum { MIN_SPARE = 1 << 14 };
 
 /* Reserves space for the header and the names known so far. */
-static tarn_status begin_rows(tarn__build *b, tarn_error *err)
+static void begin_rows(tarn__build *b)
 {
     uint64_t size = TARIDX_HEADER_SIZE;
     for (size_t i = 0; i < b->index->fields.count; i++)
         size += tarn__names_get(&b->index->fields, i).size + (i > 0);
-    b->stream.rows_at = size;
-    void *zeros = calloc(1, (size_t)size);
-    if (!zeros) return tarn__fail_memory(err);
-    tarn_status status = tarn__publish_write(b->stream.file, zeros, (size_t)size, err);
-    free(zeros);
-    return status;
+    b->stream.rows_at = b->stream.end = size;
 }
 
 static void keep_spare(tarn__stream *s, tarn__scan *scan)
@@ -41,30 +37,43 @@ static void keep_spare(tarn__stream *s, tarn__scan *scan)
     scan->row_capacity = 0;
 }
 
-static tarn_status write_shard(tarn__build *b, tarn__scan *scan, tarn_error *err)
+/* The caller holds the lock. */
+static tarn_status place_shard(tarn__build *b, tarn__scan *scan, tarn_error *err)
 {
     TARN_TRY(tarn__merge_fields(b->index, scan, err));
-    if (b->stream.shards == 0) TARN_TRY(begin_rows(b, err));
-    size_t size = scan->n_rows * TARN__ROW_SIZE;
-    TARN_TRY(tarn__publish_write(b->stream.file, scan->rows, size, err));
-    TARN_TRY(tarn__pager_add(&b->stream.pager, scan->rows, size, err));
-    tarn__publish_hurry(b->stream.file);
-    keep_spare(&b->stream, scan);
+    if (b->stream.shards == 0) begin_rows(b);
+    scan->rows_at = b->stream.end;
+    b->stream.end += scan->n_rows * TARN__ROW_SIZE;
     return TARN_OK;
 }
 
+static tarn_status write_shard(tarn__build *b, tarn__scan *scan, tarn_error *err)
+{
+    TARN_TRY(tarn__publish_write_at(b->stream.file, scan->rows,
+                                    scan->n_rows * TARN__ROW_SIZE, scan->rows_at, err));
+    tarn__publish_hurry(b->stream.file);
+    pthread_mutex_lock(&b->lock);
+    keep_spare(&b->stream, scan);
+    pthread_mutex_unlock(&b->lock);
+    return TARN_OK;
+}
+
+/* Fields get their numbers, and rows their place, in the order of the shards. Then the
+ * rows are written without the lock, so that other threads continue to scan. */
 tarn_status tarn__stream_shard(tarn__build *b, size_t number, tarn_error *err)
 {
     if (!b->stream.file) return TARN_OK;
     tarn_status status = TARN_OK;
     pthread_mutex_lock(&b->lock);
+    size_t first = b->stream.shards, end = first;
     b->scans[number].done = true;
-    while (status == TARN_OK && b->stream.shards < b->count &&
-           b->scans[b->stream.shards].done) {
-        status = write_shard(b, &b->scans[b->stream.shards], err);
-        b->stream.shards++;
+    while (status == TARN_OK && end < b->count && b->scans[end].done) {
+        status = place_shard(b, &b->scans[end++], err);
+        b->stream.shards = end;
     }
     pthread_mutex_unlock(&b->lock);
+    for (size_t i = first; status == TARN_OK && i < end; i++)
+        status = write_shard(b, &b->scans[i], err);
     return status;
 }
 
@@ -87,9 +96,10 @@ tarn_status tarn__stream_attach(tarn__build *b, tarn_error *err)
 {
     tarn__stream *s = &b->stream;
     if (!s->file) return TARN_OK;
-    if (s->shards == 0) TARN_TRY(begin_rows(b, err));
-    TARN_TRY(tarn__pager_end(&s->pager, err));
-    s->map_size = s->file->written;
+    if (s->shards == 0) begin_rows(b);
+    if (ftruncate(s->file->fd, (off_t)s->end) != 0)
+        return tarn__fail_errno(err, s->file->temporary, errno, "cannot set the size");
+    s->file->written = s->map_size = s->end;
     /* Shared and writable: collision numbers are set in place. */
     void *map = mmap(NULL, (size_t)s->map_size, PROT_READ | PROT_WRITE, MAP_SHARED,
                      s->file->fd, 0);
@@ -105,6 +115,4 @@ void tarn__stream_reset(tarn__stream *s)
         free(s->spares[--s->n_spares].rows);
     if (s->map) munmap(s->map, (size_t)s->map_size);
     s->map = NULL;
-    free(s->pager.pages);
-    s->pager = (tarn__pager){0};
 }

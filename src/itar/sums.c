@@ -23,7 +23,7 @@ enum {
     HAS_CHECKSUMS = 2,
     KEYS_PATH = 4,
     KNOWN_FLAGS = HAS_ORDER | HAS_CHECKSUMS | KEYS_PATH,
-    PAGE = 4096
+    PAGE = TARN__SUMS_PAGE
 };
 
 /* Bytes per element of a part. */
@@ -46,7 +46,6 @@ void tarn__sums_free(tarn__sums *s)
         free(s->checksums);
     }
     if (!s->contents.data) free(s->pages);
-    free(s->row_pages.pages);
     free(s->checked);
     tarn__contents_close(&s->contents);
     tarn__names_reset(&s->names);
@@ -79,41 +78,12 @@ char *tarn__sums_waiting_path(const char *index_path)
     return waiting;
 }
 
-tarn_status tarn__pager_end(tarn__pager *p, tarn_error *err)
+size_t tarn__sums_element(tarn__part part)
 {
-    if (p->seen == 0) return TARN_OK;
-    TARN_TRY(tarn__grow(&p->pages, sizeof *p->pages, p->count, &p->capacity, err));
-    p->pages[p->count++] = p->crc;
-    p->crc = 0;
-    p->seen = 0;
-    return TARN_OK;
+    return element[part];
 }
 
-tarn_status tarn__pager_take(tarn__pager *p, const tarn__pager *from, tarn_error *err)
-{
-    p->pages = malloc((from->count + 1) * sizeof *p->pages);
-    if (!p->pages) return tarn__fail_memory(err);
-    memcpy(p->pages, from->pages, from->count * sizeof *p->pages);
-    p->count = from->count;
-    p->capacity = from->count + 1;
-    return TARN_OK;
-}
-
-tarn_status tarn__pager_add(tarn__pager *p, const void *data, size_t len, tarn_error *err)
-{
-    const unsigned char *at = data;
-    while (len) {
-        size_t n = len < PAGE - p->seen ? len : PAGE - p->seen;
-        p->crc = tarn__crc32c(p->crc, at, n);
-        p->seen += n;
-        at += n;
-        len -= n;
-        if (p->seen == PAGE) TARN_TRY(tarn__pager_end(p, err));
-    }
-    return TARN_OK;
-}
-
-static uint64_t page_count(const tarn__sums *s, tarn__part part)
+uint64_t tarn__sums_page_count(const tarn__sums *s, tarn__part part)
 {
     TARN__KNOWN(part < TARN__PARTS);
     if (part == TARN__PART_ORDER && !s->order) return 0;
@@ -125,7 +95,7 @@ static uint64_t all_pages(const tarn__sums *s)
 {
     uint64_t pages = 0;
     for (int part = 0; part < TARN__PARTS; part++)
-        pages += page_count(s, (tarn__part)part);
+        pages += tarn__sums_page_count(s, (tarn__part)part);
     return pages;
 }
 
@@ -322,7 +292,7 @@ tarn_status tarn__sums_check_page(tarn__sums *s, tarn__part part, uint64_t page,
     uint64_t number = page;
     TARN__KNOWN(part < TARN__PARTS);
     for (int before = 0; before < (int)part; before++)
-        number += page_count(s, (tarn__part)before);
+        number += tarn__sums_page_count(s, (tarn__part)before);
     if (atomic_load_explicit(&s->checked[number], memory_order_relaxed)) return TARN_OK;
     uint64_t size = s->n_rows * element[part], at = page * PAGE;
     const unsigned char *data = s->data[part];
@@ -343,7 +313,7 @@ tarn_status tarn__sums_check_page(tarn__sums *s, tarn__part part, uint64_t page,
 tarn_status tarn__sums_check_all(tarn__sums *s, tarn__part part, tarn_error *err)
 {
     if (!s || !s->checked) return TARN_OK;
-    uint64_t pages = page_count(s, part);
+    uint64_t pages = tarn__sums_page_count(s, part);
     for (uint64_t i = 0; i < pages; i++)
         TARN_TRY(tarn__sums_check_page(s, part, i, err));
     return TARN_OK;

@@ -27,14 +27,7 @@ typedef enum tarn__part {
     TARN__PARTS
 } tarn__part;
 
-/* Computes CRCs of a part, page by page, independent of the chunks in which it is
- * added. */
-typedef struct tarn__pager {
-    uint32_t *pages;
-    size_t count, capacity;
-    uint32_t crc; /* of the current, incomplete page */
-    size_t seen;
-} tarn__pager;
+enum { TARN__SUMS_PAGE = 4096 };
 
 typedef struct tarn__sums {
     tarn_keys keys;
@@ -49,7 +42,6 @@ typedef struct tarn__sums {
     uint32_t index_head;           /* CRC-32C of the .taridx before its rows */
     uint32_t *pages;               /* CRC-32C of each page of each part, consecutively */
     const void *data[TARN__PARTS]; /* the data of the parts; rows are set by the index */
-    tarn__pager row_pages;         /* of streamed rows, until they are bound */
     atomic_uchar *checked;         /* pages already checked; NULL if built */
     char *path;                    /* NULL if built */
     tarn__contents contents;       /* of the file; empty if built */
@@ -74,13 +66,9 @@ TARN_CHECKED tarn_status tarn__sums_load(const char *path, tarn__sums **out,
 TARN_CHECKED tarn_status tarn__sums_write(const tarn__sums *sums, struct tarn__publish *p,
                                           tarn_error *err);
 
-TARN_CHECKED tarn_status tarn__pager_add(tarn__pager *pager, const void *data, size_t len,
-                                         tarn_error *err);
-/* Copies the pages of another pager, which must have ended. */
-TARN_CHECKED tarn_status tarn__pager_take(tarn__pager *pager, const tarn__pager *from,
-                                          tarn_error *err);
-/* Ends the part: the next data starts a new page. */
-TARN_CHECKED tarn_status tarn__pager_end(tarn__pager *pager, tarn_error *err);
+/* Bytes of an element of a part, and the number of its pages. */
+size_t tarn__sums_element(tarn__part part);
+uint64_t tarn__sums_page_count(const tarn__sums *sums, tarn__part part);
 
 TARN_CHECKED tarn_status tarn__sums_check_page(tarn__sums *sums, tarn__part part,
                                                uint64_t page, tarn_error *err);

@@ -72,9 +72,9 @@ static tarn_status check_fold_name(const char *fold, tarn_error *err)
 
 static tarn_status check_options(const tarn_fold_writer_options *o, tarn_error *err)
 {
-    if (o->append + o->resume + o->overwrite > 1)
+    if (o->overwrite && (o->append || o->resume))
         return tarn__fail(err, TARN_ERR_USAGE,
-                          "append, resume and overwrite exclude each other");
+                          "overwrite cannot be combined with append or resume");
     if (o->digits < 1 || o->digits > 9)
         return tarn__fail(err, TARN_ERR_USAGE,
                           "shard numbers must have 1 to 9 digits, not %u", o->digits);

@@ -63,6 +63,9 @@ TARN_CHECKED tarn_status tarn__writer_has(tarn_fold_writer *writer, const char *
  * them, plans to replace them, or fails. */
 TARN_CHECKED tarn_status tarn__writer_found(tarn_fold_writer *writer, tarn_error *err);
 
+/* After opening: whether the fold existed, and no interrupted writer left shards. */
+bool tarn__writer_found_all(const tarn_fold_writer *writer);
+
 /* Finishes the current shard, if there is one. */
 TARN_CHECKED tarn_status tarn__writer_end_shard(tarn_fold_writer *writer,
                                                 tarn_error *err);

@@ -1,6 +1,7 @@
 /* Opens a target, writes samples to it, and publishes it. */
 #include "pack/output.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -10,6 +11,7 @@
 #include "base/options.h"
 #include "base/text.h"
 #include "itar/chance.h"
+#include "itar/writer.h"
 
 /* --- Kinds of target ---------------------------------------------------------------- */
 
@@ -73,9 +75,9 @@ static tarn_status split_target(tarn__pack_output *o, tarn_error *err)
 static tarn_status check_folds(const tarn__pack_output *o, tarn_error *err)
 {
     const tarn_fold_writer_options *w = &o->writer;
-    if (w->append + w->resume + w->overwrite > 1)
+    if (w->overwrite && (w->append || w->resume))
         return tarn__fail(err, TARN_ERR_USAGE,
-                          "append, resume and overwrite exclude each other");
+                          "overwrite cannot be combined with append or resume");
     if (o->sink.level)
         return tarn__fail(err, TARN_ERR_USAGE,
                           "the shards of a fold are not compressed; use level with a "
@@ -160,9 +162,12 @@ tarn_status tarn__pack_output_open(tarn__pack_output *o, tarn_error *err)
         o->members.sink = NULL; /* fold writers open their own sinks */
         o->writer.writer = &o->members;
         o->writer.no_sync |= o->sink.no_sync;
-        for (size_t i = 0; i < o->count; i++)
+        for (size_t i = 0; i < o->count; i++) {
             TARN_TRY(tarn_fold_writer_open(o->folder, o->names[i], &o->writer,
                                            &o->folds[i], err));
+            o->complete[i] = o->writer.resume && !o->writer.append &&
+                             tarn__writer_found_all(o->folds[i]);
+        }
         return TARN_OK;
     }
     o->members.names = TARN_NAMES_PAX; /* only indexes need plain names */
@@ -195,9 +200,26 @@ uint64_t tarn__pack_output_bytes(const tarn__pack_output *o)
     return bytes;
 }
 
+/* Resuming a run that was completed skips everything. What is new belongs to another run.
+ */
+static tarn_status refuse_more(const tarn__pack_output *o, unsigned part,
+                               const char *what, tarn_error *err)
+{
+    return tarn__fail_at(
+        err, TARN_ERR_EXISTS, o->folder, TARN_NO_OFFSET,
+        "fold %s is complete, so there is nothing to resume, but it does "
+        "not have %s; use append to add to it",
+        o->names[part], what);
+}
+
 static tarn_status write_sample(tarn__pack_output *o, unsigned part, const char *key,
                                 const tarn_field *fields, size_t count, tarn_error *err)
 {
+    if (o->kind == TARN_TARGET_FOLDER && o->complete[part]) {
+        char what[160];
+        snprintf(what, sizeof what, "sample %s", TARN__SHOW(key, strlen(key)));
+        return refuse_more(o, part, what, err);
+    }
     if (o->kind == TARN_TARGET_FOLDER)
         return tarn_fold_writer_add(o->folds[part], key, fields, count, err);
     return tarn_tar_writer_add(o->tar, key, fields, count, err);
@@ -339,7 +361,12 @@ tarn_status tarn_pack_adopt(void *output, unsigned part, tarn_dataset *from,
         return tarn__fail(err, TARN_ERR_USAGE,
                           "%s: cannot add shards: there is no fold number %u", o->target,
                           part);
-    return tarn_fold_writer_adopt(o->folds[part], from, shards, count, how, err);
+    tarn_written written;
+    TARN_TRY(tarn_fold_writer_adopt(o->folds[part], from, shards, count, how, err));
+    tarn_fold_writer_written(o->folds[part], &written, sizeof written);
+    if (o->complete[part] && written.shards)
+        return refuse_more(o, part, "these shards", err);
+    return TARN_OK;
 }
 
 /* --- Publishing --------------------------------------------------------------------- */
@@ -394,7 +421,7 @@ void tarn__pack_output_stop(tarn__pack_output *o)
     for (size_t i = 0; i < o->count; i++) {
         if (!o->folds[i]) continue;
         tarn_fold_writer_written(o->folds[i], &o->written[i], sizeof o->written[i]);
-        tarn_fold_writer_abandon(o->folds[i], keep, &kept);
+        tarn_fold_writer_abandon(o->folds[i], keep && !o->complete[i], &kept);
         o->folds[i] = NULL;
         o->kept += kept;
     }

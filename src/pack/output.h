@@ -20,6 +20,7 @@ typedef struct tarn__pack_output {
     double fractions[TARN_PACK_MAX_FOLDS];  /* of the folds after the first */
     size_t count;                           /* number of folds, or 1 */
     tarn_fold_writer *folds[TARN_PACK_MAX_FOLDS];
+    bool complete[TARN_PACK_MAX_FOLDS]; /* resume found nothing to continue */
     tarn_tar_writer *tar;
     tarn_written written[TARN_PACK_MAX_FOLDS];
     uint64_t samples; /* number written */

@@ -23,6 +23,9 @@ tar -C both -cf both/t_0.tar a/x.txt b/x.txt
 "$TARN" ls both
 "$TARN" index both
 "$TARN" index -q --sums basic:val > /dev/null; "$TARN" index -q basic:val
+"$TARN" index -q --sums basic:val > /dev/null; rm basic/val.taridx; "$TARN" index -q basic:val
+"$TARN" index -q --keys path both > /dev/null; rm both/t.taridx; "$TARN" index both; "$TARN" ls both
+printf damaged > both/t.tarsum; "$TARN" index both
 mkdir gz; tar -C both -czf gz/g_0.tar a/x.txt
 "$TARN" index --lenient gz; echo "exit $?"
 "$TARN" index gz/g_0.tar; echo "exit $?"

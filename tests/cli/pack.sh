@@ -12,6 +12,9 @@ mkdir more; echo x > more/new.txt
 "$TARN" pack more -o out --append; echo "exit $?"
 "$TARN" pack more -q -o out --overwrite; "$TARN" ls out; ls -A out
 "$TARN" pack more -o out --append --overwrite; echo "exit $?"
+"$TARN" pack more -q -o whole --resume; "$TARN" pack more -o whole --resume | sed 's/^[0-9.]* s:.*/RATES/'
+"$TARN" pack pets -o whole --resume; echo "exit $?"; ls -A whole
+"$TARN" pack pets -q -o whole --append --resume; "$TARN" ls -1 whole | wc -l
 "$TARN" pack more; echo "exit $?"
 "$TARN" pack more -o out --fold a_b; echo "exit $?"
 "$TARN" pack more -o out --val 2; echo "exit $?"

@@ -13,10 +13,18 @@ import threading
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BUILD = pathlib.Path(os.environ.get("TARN_BUILD", ROOT / "build-plain")).resolve()
+if b"__asan_init" in (BUILD / "python/tarn/_tarn.abi3.so").read_bytes() and "LD_PRELOAD" not in os.environ:
+    # The interpreter needs the runtime preloaded, and frees much of its memory only at exit.
+    found = subprocess.run(["clang-14", "-print-file-name=libclang_rt.asan-x86_64.so"],
+                           capture_output=True, text=True, check=True)
+    os.execve(sys.executable, [sys.executable, *sys.argv],
+              dict(os.environ, LD_PRELOAD=found.stdout.strip(), ASAN_OPTIONS="detect_leaks=0"))
 sys.path.insert(0, str(BUILD / "python"))
 for name in [name for name in os.environ if name.lower().endswith("_proxy") or name.startswith("AWS_")]:
     del os.environ[name]
 os.environ["no_proxy"] = "*"
+CHILD = dict(os.environ, PYTHONPATH=str(BUILD / "python"))  # of Python programs
+os.environ.pop("LD_PRELOAD", None)
 
 import numpy as np  # noqa: E402
 
@@ -275,7 +283,7 @@ def counting(c):
                     "    for batch in loader: n += len(batch['jpg'])\n"
                     "print(n)\n")
             children = [subprocess.Popen([sys.executable, "-c", code, c.url, cache, str(seed)],
-                                         env=dict(os.environ, PYTHONPATH=str(BUILD / "python")),
+                                         env=CHILD,
                                          stdout=subprocess.PIPE, text=True) for seed in range(8)]
             for child in children:
                 expect(child.communicate(timeout=HANG)[0].strip() == str(len(c.near)), "samples")
@@ -424,7 +432,7 @@ def failing(c):
                 "    print('ready', flush=True)\n"
                 "    next(iter(loader))\n")
         child = subprocess.Popen([sys.executable, "-c", code, f"{store.url}/birds:train"],
-                                 env=dict(os.environ, PYTHONPATH=str(BUILD / "python")),
+                                 env=CHILD,
                                  stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         while not held.wait(0.1):
             expect(child.poll() is None, "the program ended")

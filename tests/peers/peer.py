@@ -1,10 +1,12 @@
 """What the suites of large packages share: a data set, TAP lines, and skipping what is not installed."""
 import contextlib
-import importlib
+import importlib.util
 import io
 import json
 import os
 import pathlib
+import pkgutil
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -15,14 +17,19 @@ COUNT = 64
 KEYS = [f"s{i:03}" for i in range(COUNT)]
 
 
+def skip(why):
+    """Ends a suite that cannot run."""
+    print(f"1..1\nok 1 - all # SKIP {why}")
+    sys.exit(0)
+
+
 def needs(*packages):
     """Imports packages; without one of them the suite is skipped, and says which."""
     for package in packages:
         try:
             importlib.import_module(package)
         except ImportError as failure:
-            print(f"1..1\nok 1 - all # SKIP {package} is not installed ({failure})")
-            sys.exit(0)
+            skip(f"{package} is not installed ({failure})")
 
 
 @contextlib.contextmanager
@@ -47,6 +54,30 @@ def dataset_folder():
         yield str(folder)
 
 
+# --- Programs that import webdataset ---
+
+
+def imported(program, webdataset, bare=()):
+    """A new copy of a program's module that finds this package, tarn.wds or webdataset itself, under the name
+    webdataset. The packages in `bare` do not run their __init__, which would import other large packages."""
+    for package in bare:
+        spec = importlib.util.find_spec(package) or skip(f"{package} is not installed")
+        sys.modules.setdefault(package, importlib.util.module_from_spec(spec))
+    alias = {}
+    if webdataset.__name__ != "webdataset":
+        alias = {"webdataset." + found.name: importlib.import_module(f"{webdataset.__name__}.{found.name}")
+                 for found in pkgutil.iter_modules(webdataset.__path__)}
+        alias["webdataset"] = webdataset
+    before = {name: sys.modules[name] for name in alias if name in sys.modules}
+    sys.modules.update(alias)
+    try:
+        return importlib.import_module(program)
+    finally:
+        for name in (*alias, program):
+            sys.modules.pop(name, None)
+        sys.modules.update(before)
+
+
 # --- Several processes ---
 
 
@@ -59,16 +90,24 @@ def write(out, rank, seen):
     (pathlib.Path(out) / f"rank{rank}.json").write_text(json.dumps(seen))
 
 
-def started(count, script, *arguments, cwd=None):
-    """Runs a script in processes of torchrun, or alone; returns what it printed."""
+def started(count, script, *arguments, cwd=None, state=None):
+    """Runs a script in processes of torchrun, or alone; returns what it printed. `state` is the folder in which
+    it keeps checkpoints."""
     launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(count)] if count > 1 else []
     env = dict(os.environ, GLOO_SOCKET_IFNAME="lo", OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", CUDA_VISIBLE_DEVICES="")
-    for _ in range(3):
-        done = subprocess.run([sys.executable, *launch, script, *arguments], env=env, cwd=cwd, text=True,
-                              timeout=600, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        # torch 2.13 with gloo sometimes aborts when a process exits, also without tarn.
-        if done.returncode == 0 or "terminate called without an active exception" not in done.stdout:
-            break
+    with folder() as before:
+        if state:
+            shutil.copytree(state, before, dirs_exist_ok=True)
+        for _ in range(3):
+            done = subprocess.run([sys.executable, *launch, script, *arguments], env=env, cwd=cwd, text=True,
+                                  timeout=600, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            # torch 2.13 with gloo sometimes aborts when a process exits, also without tarn. It may have written
+            # checkpoints; the next attempt must begin where this one began.
+            if done.returncode == 0 or "terminate called without an active exception" not in done.stdout:
+                break
+            if state:
+                shutil.rmtree(state)
+                shutil.copytree(before, state)
     assert done.returncode == 0, done.stdout[-4000:]
     return done.stdout
 
@@ -76,7 +115,7 @@ def started(count, script, *arguments, cwd=None):
 def ranks(count, script, data, *arguments, out=None):
     """What each rank wrote, if a script runs in that many processes."""
     with folder() as own:
-        started(count, script, data, out or own, *arguments)
+        started(count, script, data, out or own, *arguments, state=out or own)
         return [json.loads(path.read_text()) for path in sorted(pathlib.Path(out or own).glob("rank*.json"))]
 
 

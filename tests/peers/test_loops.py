@@ -42,7 +42,7 @@ def run(package, counts, told):
             script = pathlib.Path(folder) / "loop.py"
             script.write_text(BLOCKS[package])
             for _ in range(2):
-                output = peer.started(count, str(script), cwd=folder)
+                output = peer.started(count, str(script), cwd=folder, state=folder)
                 assert re.search(told, output, re.M), output[-2000:]
 
 

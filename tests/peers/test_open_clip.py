@@ -1,10 +1,8 @@
 #!/usr/bin/env python3
 """open_clip 3.3: its pipelines for training and validation, unchanged, with tarn.wds in place of webdataset.
 They were written for webdataset 0.2.86 and fail with 1.0, which yields an empty dict after each shard."""
-import importlib
 import io
 import pathlib
-import pkgutil
 import sys
 import tarfile
 import tempfile
@@ -17,14 +15,11 @@ peer.needs("torch", "pandas", "braceexpand", "open_clip_train")
 import PIL.Image  # noqa: E402
 import tarn.wds  # noqa: E402
 
-sys.modules["webdataset"] = tarn.wds
-for found in pkgutil.iter_modules(tarn.wds.__path__):
-    sys.modules["webdataset." + found.name] = importlib.import_module("tarn.wds." + found.name)
 # Only the readers of other formats need torchvision.
 sys.modules["torchvision"] = types.ModuleType("torchvision")
 sys.modules["torchvision.datasets"] = sys.modules["torchvision"].datasets = types.ModuleType("torchvision.datasets")
 
-import open_clip_train.data as open_clip  # noqa: E402
+open_clip = peer.imported("open_clip_train.data", tarn.wds)
 
 SHARDS, EACH = 4, 6
 

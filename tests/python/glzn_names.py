@@ -1,10 +1,12 @@
 """The public names of glzn.data, or of tarn.itar: parameters, defaults and members of classes.
 
-  glzn_names.py FOLDER  writes tests/data/glzn_names.json from the package in FOLDER (its src)
+  glzn_names.py FOLDERS  writes tests/data/glzn_names.json from the package in the first of FOLDERS,
+                         which are separated by colons
 """
 import importlib
 import inspect
 import json
+import os
 import pathlib
 import sys
 import types
@@ -54,7 +56,7 @@ def names_of(prefix, only=None):
 def recorded(folder):
     """Returns the names of the real package. Modules that it needs, and that do not matter for
     names, are replaced if they are not there."""
-    sys.path.insert(0, str(folder))
+    sys.path[:0] = str(folder).split(os.pathsep)
     for name in ABSENT:
         try:
             importlib.import_module(name)

@@ -220,6 +220,22 @@ def test_decoders_come_first_and_get_bytes(birds):
         tarn.open(birds, decoders={"txt": "eval"})
 
 
+def test_decoders_of_fields_that_the_file_does_not_have_are_refused(birds):
+    for name, hint in (("clss", "did you mean cls[?]"), ("payload", "the fields are txt, cls, json"),
+                       ("txt.gz", "did you mean txt[?]")):
+        with pytest.raises(tarn.UsageError, match=rf"birds: no field {name} for decoders\['{name}'\].*{hint}"):
+            tarn.open(birds, decoders={"cls": float, name: len})
+    # Fields that are not read, the names of renamed ones in the file, extensions, and templates of groups.
+    assert tarn.open(birds, fields=["txt"], decoders={"cls": float})[0].keys() == {"__key__", "txt"}
+    assert tarn.open(birds, fields=["n=cls"], decoders={"cls": float, "n": float})[0]["n"] == 0.0
+    assert tarn.open(birds, fields=["n=cls"], decoders={"cls": lambda data: "decoded"})[0]["n"] == "decoded"
+    assert len(tarn.open(birds, decoders={"{0}.cls": float})) == 4
+
+
+def test_decoders_of_an_empty_shard_are_accepted(tmp_path):
+    assert len(tarn.open(write_tar(tmp_path / "a.tar", []), decoders={"cls": float})) == 0
+
+
 def test_pickles_are_bytes_unless_named(tmp_path):
     write_tar(tmp_path / "a.tar", [("x.pyd", pickle.dumps([1, 2]))])
     assert tarn.open(tmp_path / "a.tar")[0]["pyd"] == pickle.dumps([1, 2])

@@ -2,6 +2,7 @@
 formats go through a fallback, and options without effect are errors."""
 import io
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -365,6 +366,26 @@ def test_a_function_can_be_the_fallback_and_its_failures_are_those_of_samples(tm
         bad = tarn.open(path, "train", fallback=lambda data, wrong=wrong: wrong)
         with pytest.raises(tarn.FormatError, match="fallback"):
             next(iter(bad.loader(1, resize=4)))
+
+
+@pytest.mark.parametrize("field, data, how, reason", [
+    ("bmp", b"no picture", "pillow", r"fallback: UnidentifiedImageError\(.*\)"),
+    ("gif", b"GIF89a no picture", "pillow", r"fallback: UnidentifiedImageError\(.*\)"),
+    ("jpg", b"no picture", lambda data: 1 / 0, r"fallback: ZeroDivisionError\('division by zero'\)"),
+    ("jpg", b"\xff\xd8\xff\xe0", "pillow", "JPEG: Premature end of JPEG file")])
+def test_an_image_that_cannot_be_decoded_is_the_same_error_in_a_sample_and_a_batch(tmp_path, field, data, how, reason):
+    path = pack(tmp_path, [{field: saved(picture(6, 5), "PNG")}, {field: data}])
+    ds = tarn.open(path, "train", fallback=how)
+    with pytest.raises(tarn.FormatError if "fallback" in reason else tarn.TruncatedError) as single:
+        ds[1]
+    with pytest.raises(type(single.value)) as loaded:
+        next(iter(ds.loader(2)))
+    assert re.search(f"sample s1: field {field}: {reason}$", str(single.value))
+    assert re.search(f"s1.*, field {field}: {reason}", str(loaded.value))
+    for name in ("path", "offset", "code"):
+        assert getattr(single.value, name) == getattr(loaded.value, name) is not None
+    cause = single.value.__cause__
+    assert (cause is None) == ("fallback" not in reason), cause
 
 
 def test_damage_in_a_known_format_does_not_reach_the_fallback(tmp_path):

@@ -11,13 +11,14 @@ import tarn.itar
 
 numpy = pytest.importorskip("numpy")
 MODULES = ["dataset", "epoch", "imgbrowser", "itar.entry", "itar.fold", "itar.utils", "loader", "maptrafo",
-           "sampler", "torchkind"]
+           "ordered", "sampler", "torchkind"]
 
 
 @pytest.mark.parametrize("name", MODULES)
 def test_docstrings(name, birds):
     module = importlib.import_module("tarn.itar." + name)
-    result = doctest.testmod(module, extraglobs={"birds": birds, "os": os, "numpy": numpy})
+    result = doctest.testmod(module, extraglobs={"birds": birds, "os": os, "numpy": numpy,
+                                                 "iTarDataset": tarn.itar.iTarDataset})
     assert result.failed == 0
 
 

@@ -164,7 +164,7 @@ def test_folders(tmp_path, capsys):
     (tmp_path / "notes.txt").write_text("x")
     (tmp_path / "._train_2.tar").write_text("x")
     folder = iTarDirectory(tmp_path)
-    assert folder.folds == ["train", "val"] and folder.nfolds == folder.nshards == 3
+    assert folder.folds == ["train", "val"] and folder.nfolds == 3
     assert folder.get_fold("train") == ["train_10", "train_2"]
     assert folder.shards_of("train") == [str(tmp_path / "train_10.tar"),
                                          str(tmp_path / "train_2.tar")]

@@ -1,10 +1,13 @@
 """iTarDataset: glzn's recorded orders, groups, lookups and filters, and its checks."""
+import base64
 import copy
 import hashlib
+import io
 import json
 import multiprocessing
 import os
 import pickle
+import re
 import shutil
 
 import pytest
@@ -65,7 +68,7 @@ def test_groups_are_the_references(case):
                      internal_seed=case["internal_seed"])
     ds.add_grouping(case["grouping"], case["grouping_replace"], case["grouping_seed_arg"])
     ds.set_epoch(case["epoch"])
-    assert ds.grouping_seed == case["effective_grouping_seed"]
+    assert ds.state_dict()["grouping_seed"] == case["effective_grouping_seed"]
     assert [list(sample) for sample in ds] == case["values"]
     assert ds.state_dict()["grouping_seed"] == case["effective_grouping_seed"]
 
@@ -312,7 +315,7 @@ def test_settings_that_are_refused_change_nothing(loc):
             ds.set_epoch(epoch)
     with pytest.raises(ValueError), ds.shufflecontext(rounds=0):
         pass
-    assert list(ds) == before and ds.epoch == 0 and not ds.shuffle_enabled
+    assert list(ds) == before and ds.state_dict()["epoch"] == 0 and not ds.state_dict()["shuffle_enabled"]
 
 
 def test_ranks_share_all_samples():
@@ -348,7 +351,7 @@ def test_epochs_and_states(loc):
     for wrong in ({"epoch": -1}, {"shuffle_rounds": 0, "epoch": 9}):
         with pytest.raises(ValueError):
             other.load_state_dict(wrong)
-    assert other.epoch == 6
+    assert other.state_dict()["epoch"] == 6
 
 
 def test_shufflecontext(loc):
@@ -357,11 +360,11 @@ def test_shufflecontext(loc):
                  for seed in range(5)}
     with ds.shufflecontext(seed=4, rounds=4) as inner:
         assert inner is ds and stems(ds) == reference[4]
-    assert stems(ds) == NAMES and ds.epoch == 1
+    assert stems(ds) == NAMES and ds.state_dict()["epoch"] == 1
     with pytest.raises(ZeroDivisionError), ds.shufflecontext(rounds=4):
         assert stems(ds) == reference[1]
         raise ZeroDivisionError
-    assert stems(ds) == NAMES and ds.epoch == 2 and not ds.shuffle_enabled
+    assert stems(ds) == NAMES and ds.state_dict()["epoch"] == 2 and not ds.state_dict()["shuffle_enabled"]
 
 
 # --- Transforms -------------------------------------------------------------------------------
@@ -563,15 +566,15 @@ def test_copies_are_equal_and_on_their_own(loc):
     ds.filter_stems(["auk", "jay", "owl"]).map_group(swap, [0, 1])
     ds.set_epoch(2)
     for made in (pickle.loads(pickle.dumps(ds)), copy.deepcopy(ds), copy.copy(ds)):
-        assert list(made) == list(ds) and made.epoch == 2
+        assert list(made) == list(ds) and made.state_dict()["epoch"] == 2
         made.set_epoch(7)
-        assert ds.epoch == 2
+        assert ds.state_dict()["epoch"] == 2
     assert "iTarDataset" in repr(ds) and "rank 0/2" in repr(ds)
 
 
 def answer(ds, questions, answers):
     while questions.get() is not None:
-        answers.put((ds.epoch, list(ds)))
+        answers.put((ds.state_dict()["epoch"], list(ds)))
 
 
 @pytest.mark.parametrize("how", ["fork", "spawn"])
@@ -675,6 +678,18 @@ def test_browser(tmp_path):
     for wrong in ({"img_ext": "cls"}, {"img_ext": "png"}, {"page_size": 0}):
         with pytest.raises(ValueError):
             ds.browse(**wrong)
+
+
+def test_a_notebook_shows_the_first_page_after_the_transforms():
+    image = pytest.importorskip("PIL.Image")
+    ds = iTarDataset("01_basic", DATA, "train", ["jpg", "cls"])
+    ds.map_tuple(lambda picture: picture.resize((40, 10)), lambda label: f"<b>{label}")
+    shown = ds.browse(labeldict={"<b>1": "one & all"}, page_size=3, cols=2, width=20)
+    page = shown._repr_html_()
+    told = re.findall(r'base64,([^"]+)"><br>([^<]*)</div>', page)
+    assert [label for _, label in told] == ["&lt;b&gt;0", "one &amp; all", "&lt;b&gt;2"]
+    sizes = {image.open(io.BytesIO(base64.b64decode(data))).size for data, _ in told}
+    assert sizes == {(20, 5)} and "repeat(2," in page and f"3 of {len(ds)}" in page
 
 
 def test_items_of_a_browser_wrap_once(tmp_path):

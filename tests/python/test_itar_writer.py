@@ -113,8 +113,22 @@ def test_labels_of_eight_bits_are_any_image_made_grey(mode):
     assert got.dtype == np.uint8 and np.array_equal(got, want)
     with pytest.raises(ValueError):
         decoder_for("seg8")(out.getvalue()[:40])
-    with pytest.raises(ValueError):
+    with pytest.raises(OSError, match="cannot identify"):
         decoder_for("seg8")(b"no image")
+
+
+def test_other_labels_are_any_image_too():
+    image = pytest.importorskip("PIL.Image")
+    pixels = np.random.default_rng(6).integers(0, 256, (3, 4, 4), "u1")
+    for name, mode, other in (("seg24", "RGB", "RGBA"), ("seg32", "RGBA", "RGB")):
+        out = io.BytesIO()
+        image.fromarray(pixels).convert(other).save(out, "PNG")
+        channels = np.array(image.open(io.BytesIO(out.getvalue())).convert(mode)).astype("u4")
+        want = sum(channels[..., at] << 8 * (len(mode) - 1 - at) for at in range(len(mode)))
+        got = decoder_for(name)(out.getvalue())
+        assert got.dtype == np.uint32 and np.array_equal(got, want)
+        with pytest.raises(EOFError):
+            decoder_for(name)(out.getvalue()[:-12])
 
 
 @pytest.mark.parametrize("key, payload", [

@@ -82,8 +82,11 @@ static void options_that_make_no_sense_are_refused(void **state)
     tarn_fold_writer_options o = quick();
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         FAILS(TARN_ERR_USAGE, "name of a fold", try_open(names[i], &o));
-    o.append = o.resume = true;
-    FAILS(TARN_ERR_USAGE, "exclude each other", try_open("train", &o));
+    o.append = o.overwrite = true;
+    FAILS(TARN_ERR_USAGE, "overwrite cannot be combined", try_open("train", &o));
+    o.append = false;
+    o.resume = true;
+    FAILS(TARN_ERR_USAGE, "overwrite cannot be combined", try_open("train", &o));
     o = quick();
     o.digits = 0;
     FAILS(TARN_ERR_USAGE, "1 to 9 digits", try_open("train", &o));

@@ -84,6 +84,13 @@ static void steps_and_masks_that_cannot_have_an_effect_are_refused(void **state)
     o.fields = NULL;
     o.codecs = codecs;
     refused(d, &o, "codecs need a list of fields");
+    o.fields = fields;
+    fields[0] = (tarn_load_field){"png", TARN_LOAD_AUTO, NULL};
+    codecs[0] = "nope";
+    refused(d, &o, "png: there is no codec nope");
+    codecs[0] = "pickle";
+    refused(d, &o, "png: there is no codec pickle");
+    codecs[0] = NULL;
     tarn_dataset_close(d);
     d = open_path(array_path());
     fields[0] = (tarn_load_field){"x", TARN_LOAD_AUTO, NULL};

@@ -271,6 +271,8 @@ static void functions_of_index_name_the_argument_that_is_null(void **state)
     REFUSES("shards", tarn_index_build(NULL, 1, NULL, ANY, NULL, NULL, 1, &err));
     REFUSES("path", tarn_index_load(NULL, ANY, &err));
     REFUSES("out", tarn_index_load(ANY, NULL, &err));
+    REFUSES("path", tarn_index_sums_info(NULL, ANY, 8, &err));
+    REFUSES("out", tarn_index_sums_info(ANY, NULL, 8, &err));
     REFUSES("index", tarn_index_row(NULL, 1, ANY, &err));
     REFUSES("out", tarn_index_row(ANY, 1, NULL, &err));
 }

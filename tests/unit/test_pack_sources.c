@@ -168,7 +168,7 @@ static void a_fold_is_appended_to_and_replaced(void **state)
     FAILS(TARN_ERR_EXISTS, "the key a", pack("list.csv", "grow", &o));
     assert_int_equal(count_samples("grow"), 22);
     w.overwrite = true;
-    FAILS(TARN_ERR_USAGE, "exclude each other", pack("list.csv", "grow", &o));
+    FAILS(TARN_ERR_USAGE, "overwrite cannot be combined", pack("list.csv", "grow", &o));
     w.append = false;
     OK(pack("list.csv", "grow", &o));
     assert_int_equal(count_samples("grow"), 2);
@@ -233,6 +233,42 @@ static void finished_shards_are_kept_for_resume_on_request(void **state)
     OK(pack("birds", "kept", &o));
     assert_int_equal(report.folds[0].samples, 16);
     assert_int_equal(count_samples("kept"), 20);
+}
+
+/* The same command may be given again, and what is new needs append. */
+static void resuming_a_complete_fold_adds_nothing(void **state)
+{
+    (void)state;
+    stopper s = {.after = UINT64_MAX};
+    tarn_fold_writer_options w = TARN_FOLD_WRITER_OPTIONS_INIT;
+    tarn_pack_options o = TARN_PACK_OPTIONS_INIT;
+    w.max_count = 1;
+    o.writer = &w;
+    o.keep_finished = true;
+    o.progress = stop_after;
+    o.progress_context = &s;
+    OK(pack("birds", "whole", &o));
+    size_t files = count_files("whole");
+    w.resume = true;
+    OK(pack("birds", "whole", &o));
+    assert_int_equal(report.folds[0].samples, 0);
+    FAILS(TARN_ERR_EXISTS, "nothing to resume, but it does not have sample ",
+          pack("list.csv", "whole", &o));
+    assert_int_equal(report.kept, 0);
+    assert_int_equal(count_files("whole"), files);
+    assert_int_equal(count_samples("whole"), 20);
+    w.append = true;
+    w.resume = false;
+    s.after = 2;
+    FAILS(TARN_ERR_CANCELLED, "stopped", pack("list.csv", "whole", &o));
+    assert_int_equal(report.kept, 1);
+    w.resume = true;
+    s.after = UINT64_MAX;
+    OK(pack("list.csv", "whole", &o));
+    assert_int_equal(report.folds[0].samples, 1);
+    assert_int_equal(count_samples("whole"), 22);
+    OK(pack("list.csv", "whole", &o));
+    assert_int_equal(report.folds[0].samples, 0);
 }
 
 static void the_last_call_of_progress_has_all_samples(void **state)
@@ -412,6 +448,7 @@ int main(void)
         cmocka_unit_test(a_fold_is_appended_to_and_replaced),
         cmocka_unit_test(a_stopped_call_leaves_nothing),
         cmocka_unit_test(finished_shards_are_kept_for_resume_on_request),
+        cmocka_unit_test(resuming_a_complete_fold_adds_nothing),
         cmocka_unit_test(the_last_call_of_progress_has_all_samples),
         cmocka_unit_test(a_dry_run_shows_all_samples_and_writes_nothing),
         cmocka_unit_test(samples_come_from_a_function_too),

@@ -16,7 +16,7 @@ from .._reading import DECODERS, Decoder
 from ..errors import shown
 from . import encoders
 from .encoders import PIL, PseudoExtension, decoder_for, is_plain, spelled
-from .epoch import checked_epoch, is_spawning, shared_number
+from .epoch import is_spawning, shared_number
 from .imgbrowser import Browser, BrowserWrapper, browse_dataset
 from .itar.entry import PathLike
 from .itar.fold import (
@@ -29,8 +29,8 @@ from .itar.fold import (
 )
 from .itar.utils import StemHelper, stripext
 from .maptrafo import Map, MapAll, MapGrouped, MapTuple
-from .sampler import IdentitySampler, MultiFeistelSampler, order_seed
-from .torchkind import TorchKind
+from .ordered import Ordered, shard_counts
+from .sampler import IdentitySampler, MultiFeistelSampler
 
 if TYPE_CHECKING:
     from typing import Self
@@ -43,25 +43,6 @@ __all__ = ["DEFAULT_DECODERS", "IdentitySampler", "Map", "MapAll", "MapGrouped",
            "browse_dataset", "iTarDataset", "iTarFold", "iTarRetriever", "stripext"]
 
 _GROUPING_SEED = 0x0BAD5EED
-_WORD = 2**64
-
-# The key in a sample's dict for each pseudo extension.
-_SHOWN = {"_name": "__key__", "_stem": "__key__"}
-
-
-class _Tuple:
-    """Turns a sample's dict into a tuple in the order of the extensions."""
-
-    def __new__(cls, names: Sequence[str]) -> Any:
-        if len(names) > 1:
-            return operator.itemgetter(*names)
-        return super().__new__(cls)
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self.name = names[0]
-
-    def __call__(self, sample: Mapping[str, Any]) -> tuple[Any, ...]:
-        return (sample[self.name],)
 
 
 def _stems_in(path: PathLike) -> list[str]:
@@ -86,9 +67,10 @@ class _Decoders(dict[int, Decoder]):
     dataset."""
 
     def __init__(self, dataset: iTarDataset) -> None:
-        names = dataset._names_by_id
-        super().__init__((number, dataset._decoder(name)) for number, name in names.items()
-                         if name in dataset._real)
+        super().__init__()
+        for number, name in dataset._names_by_id.items():
+            with contextlib.suppress(KeyError):  # another extension, which needs no decoder
+                super().__setitem__(number, dataset._decoder(name))
         self._dataset = dataset
 
     def __setitem__(self, extid: int, decoder: Decoder) -> None:
@@ -100,7 +82,7 @@ class _Decoders(dict[int, Decoder]):
             self[extid] = decoder
 
 
-class iTarDataset(TorchKind):
+class iTarDataset(Ordered):
     """The samples of one fold of the folder loc/dataset, as tuples of decoded fields.
 
     >>> ds = iTarDataset("birds", os.path.dirname(birds), "train", ["txt", "cls", "_stem"])
@@ -145,18 +127,19 @@ class iTarDataset(TorchKind):
         self._folder = pathlib.Path(os.path.abspath(self.root))  # the program may leave its folder
         if not self.root.exists():
             raise FileExistsError(f"{shown(self.root)}: no such folder")
-        self.dataset, self.fold_name, self.idxext = dataset, fold, idxext
-        self.internal_seed = operator.index(internal_seed)
+        self.dataset, self._fold_name, self._idxext = dataset, fold, idxext
+        self._seed = operator.index(internal_seed)
         self.buckets_per_shard = max(1, operator.index(buckets_per_shard))
-        self.grouping_seed = self.internal_seed ^ _GROUPING_SEED
-        self.rank, self.world_size, self.drop_last = 0, 1, False
-        self.shuffle_enabled, self.shuffle_shard_mixing, self.shuffle_rounds = False, False, 3
+        self._grouping_seed = self._seed ^ _GROUPING_SEED
+        self._rank, self._world_size, self._drop_last = 0, 1, False
+        self._shuffle_enabled, self._shuffle_shard_mixing, self._shuffle_rounds = False, False, 3
         self._prefer_mmap, self._enforced = prefer_mmap, enforce_contiguous
         self._naming = (delimiter, extension)
         self._decoders = dict(decoders or {})
-        self._override: tuple[int | None, bool, int] | None = None
-        self._grouping: tuple[tuple[str, ...], bool] | None = None
-        self._maps: list[Callable[[Any], Any]] = []
+        self._override = None
+        self._grouping = None
+        self._maps = []
+        self.transforms: list[Callable[[Any], Any]] = []  # in the order in which they are applied
         self._stem_filters: list[list[str]] = []
         self._had: list[str] = []  # extensions that samples must also have
         self._epoch = 0
@@ -172,8 +155,9 @@ class iTarDataset(TorchKind):
     # --- Opening ---
 
     def _locate(self, folder: iTarDirectory) -> None:
-        self._shards = folder.shards_of(self.fold_name)
-        self._index_path = folder.index_path(self.fold_name, self.idxext)
+        self._shards = folder.shards_of(self._fold_name)
+        self._index_path = folder.index_path(self._fold_name, self._idxext)
+        self._retriever: iTarRetriever | None = None
 
     def _look(self) -> tuple[list[str], bool]:
         """Returns the extensions of the index and whether it marks its samples as contiguous."""
@@ -212,7 +196,7 @@ class iTarDataset(TorchKind):
             handle = handle.filter("having", None, self._had, 0, 0, False)
         if not len(handle):
             raise RuntimeError(f"no sample has all of {', '.join(real)}")
-        if len(real) > 1 and not self.is_contiguous:
+        if len(real) > 1 and not self._is_contiguous:
             check_grouped(self._rows(), len(real))
         for stems in self._stem_filters:
             handle = self._with_stems(handle, stems)
@@ -223,8 +207,8 @@ class iTarDataset(TorchKind):
         return self._make_fold(False).state
 
     def _make_fold(self, enforced: bool) -> iTarFold:
-        fold = iTarFold(self._folder, self.fold_name, *self._naming, parse_if_missing=self._scan,
-                        serialize=False, idxext=self.idxext, enforce_contiguous=enforced)
+        fold = iTarFold(self._folder, self._fold_name, *self._naming, parse_if_missing=self._scan,
+                        serialize=False, idxext=self._idxext, enforce_contiguous=enforced)
         for required in (self._had, self._real):
             fold.filter_extensions(required)
         return fold
@@ -276,160 +260,6 @@ class iTarDataset(TorchKind):
         self._handle, self._reader = handle, reader
         self._fold: iTarFold | None = None
 
-    # --- Order ---
-
-    @property
-    def is_contiguous(self) -> bool:
-        """Whether the members of each sample are contiguous, or were sorted to be."""
-        return self._flag or self._enforced
-
-    def _buckets(self, handle: _tarn._Handle, mixing: bool) -> list[int]:
-        counts = _shard_counts(handle)
-        if not mixing:
-            return [count for count in counts if count]
-        if not self.is_contiguous:
-            raise ValueError("shard_mixing needs contiguous samples; "
-                             "enforce_contiguous=True sorts them")
-        total = len(handle)
-        size = max(1, round(total / (len(counts) * self.buckets_per_shard)))
-        return [size] * (total // size) + [total % size] * (total % size > 0)
-
-    def _ordered(self, handle: _tarn._Handle) -> _tarn._Handle:
-        """Returns the samples in the current order, restricted to this rank."""
-        uneven = "drop" if self.drop_last else "keep"
-        shuffled = (None, self.shuffle_shard_mixing, self.shuffle_rounds)
-        seed, mixing, rounds = self._override or shuffled
-        if self._override or self.shuffle_enabled:
-            return handle.order(
-                kind="buckets", buckets=self._buckets(handle, mixing), rounds=rounds,
-                seed=order_seed(self.internal_seed + self._epoch if seed is None else seed),
-                rank=self.rank, world_size=self.world_size, uneven=uneven)
-        return handle if self.world_size == 1 else handle.split(self.rank, self.world_size, uneven)
-
-    def _make_reader(self, handle: _tarn._Handle) -> _tarn.Dataset:
-        """Returns the object that reads samples and makes tuples of them."""
-        names, views, maps = handle.fields(), None, tuple(self._maps)
-        shown: Sequence[str] = self._extensions
-        if self._grouping:
-            shown = names = self._grouping[0]
-            views = _tarn.views(handle, *self._grouping, self.grouping_seed % _WORD)
-        first = _Tuple([_SHOWN.get(name, name) for name in shown])
-        if maps and not isinstance(maps[-1], Map):
-            maps = (*maps, tuple)
-        plans = tuple(self._plan(name) for name in names)
-        return _tarn.Dataset(self._ordered(handle), names, plans, (None,) * len(names),
-                             (first, *maps), None, views, self._epoch)
-
-    def _plan(self, name: str) -> Any:
-        if name in PSEUDO:
-            return "decode"
-        decoder: Any = self._decoder(name)
-        # Saves one call for each field.
-        return decoder._decode if is_plain(decoder) and decoder._mode == "decode" else decoder
-
-    def _follow(self) -> _tarn.Dataset:
-        """Returns the reader for the current epoch, which any of the processes may have set."""
-        epoch = self._shared.value
-        if epoch != self._epoch:
-            self._epoch = epoch
-            self._reader = self._make_reader(self._handle)
-        return self._reader
-
-    def _change(self, **settings: Any) -> Self:
-        """Sets attributes and rebuilds the order. If this fails, nothing changes."""
-        self._follow()
-        before = {name: getattr(self, name) for name in settings}
-        vars(self).update(settings)
-        try:
-            self._reader = self._make_reader(self._handle)
-        except BaseException:
-            vars(self).update(before)
-            raise
-        return self
-
-    def set_shuffle(self, enabled: bool = True, *, shard_mixing: bool = False,
-                    rounds: int = 3) -> Self:
-        """Turns the random order on or off. Its seed is internal_seed + epoch. Shards come in file
-        order, and the samples within each shard in random order. With shard_mixing, equal parts of
-        the whole fold take the place of shards, buckets_per_shard for each shard.
-
-        >>> ds = iTarDataset("birds", os.path.dirname(birds), "train", ["_stem", "cls"])
-        >>> [stem for stem, _ in ds.set_shuffle(rounds=4)]
-        ['owl', 'auk', 'kiwi', 'jay']
-        """
-        _check_rounds(rounds)
-        return self._change(shuffle_enabled=bool(enabled), shuffle_rounds=int(rounds),
-                            shuffle_shard_mixing=bool(shard_mixing))
-
-    def set_distributed(self, rank: int, world_size: int, drop_last: bool = False) -> Self:
-        """Selects the samples of one of several processes: every world_size-th sample, starting at
-        `rank`. Without drop_last the first ranks may have one sample more."""
-        rank, world_size = operator.index(rank), operator.index(world_size)
-        if world_size < 1 or not 0 <= rank < world_size:
-            raise ValueError(f"rank must be from 0 to world_size - 1 (found rank {rank}, "
-                             f"world_size {world_size})")
-        return self._change(rank=rank, world_size=world_size, drop_last=bool(drop_last))
-
-    def set_epoch(self, epoch: int) -> Self:
-        """Sets the epoch, here and in workers that have a copy of this dataset."""
-        self._shared.value = checked_epoch(epoch)
-        self._follow()
-        return self
-
-    @property
-    def epoch(self) -> int:
-        """The epoch of the current order and groups."""
-        return int(self._shared.value)
-
-    @contextlib.contextmanager
-    def shufflecontext(self, seed: int | None = None, shard_mixing: bool = False,
-                       rounds: int = 3) -> Iterator[Self]:
-        """Uses a random order inside a `with` block. Afterwards the previous order is restored,
-        one epoch later. If the seed is None, it is internal_seed + epoch.
-
-        >>> ds = iTarDataset("birds", os.path.dirname(birds), "train", ["_idx", "cls"])
-        >>> with ds.shufflecontext(rounds=4):
-        ...     [number for number, _ in ds]
-        [3, 0, 2, 1]
-        >>> [number for number, _ in ds], ds.epoch
-        ([0, 1, 2, 3], 1)
-        """
-        _check_rounds(rounds)
-        before = self._override
-        self._change(_override=(seed, bool(shard_mixing), rounds))
-        try:
-            yield self
-        finally:
-            self._change(_override=before)
-            self.set_epoch(self.epoch + 1)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Returns the epoch, seeds and order settings, without rank and world size.
-
-        >>> ds = iTarDataset("birds", os.path.dirname(birds), "train", internal_seed=7)
-        >>> state = ds.set_epoch(3).state_dict()
-        >>> state["epoch"], state["seed"]
-        (3, 7)
-        """
-        return {"epoch": self.epoch, "seed": self.internal_seed,
-                "grouping_seed": self.grouping_seed, "shuffle_enabled": self.shuffle_enabled,
-                "shuffle_shard_mixing": self.shuffle_shard_mixing,
-                "shuffle_rounds": self.shuffle_rounds,
-                "buckets_per_shard": self.buckets_per_shard}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> Self:
-        """Restores the settings found in a state; other keys are ignored."""
-        epoch = checked_epoch(state.get("epoch", self.epoch))
-        _check_rounds(state.get("shuffle_rounds", self.shuffle_rounds))
-        settings = {name: state[name] for name in (
-            "grouping_seed", "shuffle_enabled", "shuffle_shard_mixing", "shuffle_rounds")
-            if name in state}
-        settings["internal_seed"] = state.get("seed", self.internal_seed)
-        settings["buckets_per_shard"] = max(1, state.get("buckets_per_shard",
-                                                         self.buckets_per_shard))
-        self._change(**settings)
-        return self.set_epoch(epoch)
-
     # --- Reading ---
 
     @property
@@ -449,7 +279,7 @@ class iTarDataset(TorchKind):
         return self._follow().__getitems__(indices)
 
     def __iter__(self) -> Iterator[Any]:
-        if self._overrides_getitem():
+        if self._overrides_getitem() or type(self).__len__ is not iTarDataset.__len__:
             return map(self.__getitem__, range(len(self)))
         return iter(self._follow())
 
@@ -458,16 +288,13 @@ class iTarDataset(TorchKind):
 
     # --- Transforms ---
 
-    @property
-    def transforms(self) -> list[Callable[[Any], Any]]:
-        """The transforms, in the order in which they are applied."""
-        return list(self._maps)
-
     def _count(self) -> int:
         return len(self._grouping[0] if self._grouping else self._extensions)
 
     def _add(self, transform: Callable[[Any], Any]) -> Self:
-        return self._change(_maps=[*self._maps, transform])
+        self._change(_maps=[*self._maps, transform])
+        self.transforms.append(transform)
+        return self
 
     def _check_mapping(self, caller: str, *functions: Any) -> None:
         for function in functions:
@@ -615,9 +442,9 @@ class iTarDataset(TorchKind):
         return out
 
     def _looked_up(self, extensions: Iterable[str] | None) -> list[str]:
-        """Returns the requested fields of the dataset."""
+        """Returns the requested fields of the dataset, in the order of the index."""
         if extensions is None:
-            return self._real
+            return sorted(self._real, key=self._known.index)
         if isinstance(extensions, str):
             raise TypeError("extensions must be a list of strings, not a string")
         asked = [stripext(name).lower() for name in extensions]
@@ -625,7 +452,7 @@ class iTarDataset(TorchKind):
         if unknown:
             raise ValueError(f"unknown extension {', '.join(map(repr, unknown))}; available: "
                              + ", ".join(self._known))
-        return [name for name in dict.fromkeys(asked) if name in self._real]
+        return [name for name in self._known if name in asked and name in self._real]
 
     # --- Grouping ---
 
@@ -641,8 +468,8 @@ class iTarDataset(TorchKind):
             raise TypeError("grouping must be a list of strings, not a string")
         if set(self._extensions) & set(PSEUDO):
             raise ValueError("groups cannot be combined with pseudo extensions")
-        seed = self.grouping_seed if grouping_seed is None else operator.index(grouping_seed)
-        return self._change(_grouping=(tuple(grouping), bool(grouping_replace)), grouping_seed=seed)
+        seed = self._grouping_seed if grouping_seed is None else operator.index(grouping_seed)
+        return self._change(_grouping=(tuple(grouping), bool(grouping_replace)), _grouping_seed=seed)
 
     @property
     def grouping(self) -> tuple[str, ...] | None:
@@ -671,12 +498,14 @@ class iTarDataset(TorchKind):
         """The number of samples in each shard, up to the last shard that has any, as an array."""
         import numpy
 
-        return numpy.array(_shard_counts(self._handle), dtype=numpy.intp)
+        return numpy.array(shard_counts(self._handle), dtype=numpy.intp)
 
     @property
     def retriever(self) -> iTarRetriever:
         """The bytes of the dataset's shards."""
-        return iTarRetriever(self._shards, self._prefer_mmap)
+        if self._retriever is None:
+            self._retriever = iTarRetriever(self._shards, self._prefer_mmap)
+        return self._retriever
 
     @staticmethod
     def supports_tv_tensor() -> bool:
@@ -702,7 +531,7 @@ class iTarDataset(TorchKind):
     def __getstate__(self) -> dict[str, Any]:
         self._follow()
         state = {name: value for name, value in vars(self).items()
-                 if name not in ("_handle", "_reader", "_shards", "_fold")}
+                 if name not in ("_handle", "_reader", "_shards", "_fold", "_retriever")}
         # The decoders too, because the program may have changed the tables. Those of this module
         # are found again.
         own = {name: decoder for name, decoder in state.pop("_decode").items()
@@ -721,24 +550,11 @@ class iTarDataset(TorchKind):
 
     def __repr__(self) -> str:
         told = [f"{len(self)} samples", "extensions " + " ".join(self._extensions)]
-        if self.shuffle_enabled:
-            told.append(f"shuffled, seed {self.internal_seed} epoch {self.epoch}")
-        if self.world_size > 1:
-            told.append(f"rank {self.rank}/{self.world_size}")
-        return f"<iTarDataset {shown(self.root)!r} {self.fold_name}: {', '.join(told)}>"
-
-
-def _check_rounds(rounds: int) -> None:
-    if operator.index(rounds) < 1:
-        raise ValueError(f"rounds must be at least 1 (found {rounds})")
-
-
-def _shard_counts(handle: _tarn._Handle) -> list[int]:
-    """Returns the number of samples in each shard, up to the last one that has any."""
-    counts: list[int] = memoryview(handle.shard_counts()).tolist()
-    while counts and not counts[-1]:
-        counts.pop()
-    return counts
+        if self._shuffle_enabled:
+            told.append(f"shuffled, seed {self._seed} epoch {self._now}")
+        if self._world_size > 1:
+            told.append(f"rank {self._rank}/{self._world_size}")
+        return f"<iTarDataset {shown(self.root)!r} {self._fold_name}: {', '.join(told)}>"
 
 
 def _positional(function: Callable[..., Any]) -> int | None:

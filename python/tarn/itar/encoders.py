@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _tarn
 from .._policy import pickles_allowed
-from ..errors import FormatError
+from ..errors import FormatError, TruncatedError
 from .itar.fold import PSEUDO, iTarFold
 from .itar.utils import stripext
 
@@ -148,7 +148,7 @@ class CLS(_Format):
     _identity = True
 
     def _encode(self, obj: Any) -> bytes:
-        return str(obj).encode("utf-8")
+        return f"{obj}".encode()
 
     def _decode(self, data: bytes) -> int:
         return int(data)
@@ -223,11 +223,12 @@ class RLE(_Format):
 
 
 class _Labels(_Format):
-    """Labels [height, width] in a PNG."""
+    """Labels [height, width] in a PNG. Pillow reads and converts any other image."""
 
     _name = ""
     _dtype = "uint32"
     _kind = "mask"
+    _mode_of_pillow = ""
 
     def __init__(self, mode: str) -> None:
         super().__init__(mode)
@@ -241,49 +242,52 @@ class _Labels(_Format):
         return _encode_array(self._name, obj)
 
     def _decode(self, data: bytes) -> Any:
-        return _tarn.decode(self._name, data)
+        try:
+            return _tarn.decode(self._name, data)
+        except TruncatedError:
+            raise
+        except FormatError as error:
+            return self._converted(data, error)
+
+    def _converted(self, data: bytes, error: FormatError) -> Any:
+        import numpy
+
+        try:
+            import PIL.Image
+        except ImportError:
+            raise error from None
+        with PIL.Image.open(io.BytesIO(data)) as image:
+            pixels = numpy.array(image.convert(self._mode_of_pillow))
+        if pixels.ndim == 2:
+            return pixels
+        labels = pixels[..., 0].astype(self._dtype)
+        for channel in range(1, pixels.shape[2]):
+            labels = labels << 8 | pixels[..., channel]
+        return labels
 
 
 class SEG8(_Labels):
-    """Labels of 8 bits. Any image can be read; Pillow converts it to grey if necessary."""
+    """Labels of 8 bits."""
 
-    _name, _dtype = "seg8", "uint8"
-
-    def _decode(self, data: bytes) -> Any:
-        try:
-            return super()._decode(data)
-        except FormatError as error:
-            return _grey(data, error)
+    _name, _dtype, _mode_of_pillow = "seg8", "uint8", "L"
 
 
 class SEG16(_Labels):
     """Labels of 16 bits."""
 
-    _name, _dtype = "seg16", "uint16"
+    _name, _dtype, _mode_of_pillow = "seg16", "uint16", "I;16"
 
 
 class SEG24(_Labels):
     """Labels of 24 bits, as uint32."""
 
-    _name = "seg24"
+    _name, _mode_of_pillow = "seg24", "RGB"
 
 
 class SEG32(_Labels):
     """Labels of 32 bits."""
 
-    _name = "seg32"
-
-
-def _grey(data: bytes, error: FormatError) -> Any:
-    import numpy
-
-    try:
-        import PIL.Image
-
-        with PIL.Image.open(io.BytesIO(data)) as image:
-            return numpy.array(image.convert("L"))
-    except (ImportError, OSError, SyntaxError):
-        raise error from None
+    _name, _mode_of_pillow = "seg32", "RGBA"
 
 
 class MAT(_Format):

@@ -110,6 +110,9 @@ class Browser:
             raise IndexError(f"position {position} is out of range for {count}")
         position %= count
         image, label, meta = _parsed(self.items[position])
+        if not _is_picture(image):
+            raise TypeError(f"item {position} must begin with a PIL image, not "
+                            f"{type(image).__name__}")
         meta.setdefault("idx", position)
         return image, label, meta
 
@@ -137,7 +140,8 @@ class Browser:
         if dataset is not None and hasattr(dataset, "_follow"):
             reader = dataset._follow()
             return list(reader._handle.keys(range(len(reader))))
-        return [str(meta.get("stem", "")) for _, _, meta in self]
+        stems = (meta.get("stem") for _, _, meta in self)
+        return ["" if stem is None else str(stem) for stem in stems]
 
     def select(self, positions: Iterable[int], selected: bool = True) -> None:
         """Adds the samples at these positions to the selection, or removes them."""
@@ -177,11 +181,13 @@ class Browser:
                 f'gap:8px">{cells}</div><div>{shown:,} of {len(self):,}</div>')
 
 
-def _picture(image: Any, width: int) -> str:
+def _is_picture(image: Any) -> bool:
     import PIL.Image
 
-    if not isinstance(image, PIL.Image.Image):
-        raise TypeError(f"an item must begin with a PIL image, not {type(image).__name__}")
+    return isinstance(image, PIL.Image.Image)
+
+
+def _picture(image: Any, width: int) -> str:
     small = image.copy()
     small.thumbnail((width, width))
     out = io.BytesIO()
@@ -192,5 +198,7 @@ def _picture(image: Any, width: int) -> str:
 def browse_dataset(items: _Items, page_size: int = 24, cols: int = 6,
                    width: int = 128) -> Browser:
     """Returns a browser of a sequence whose items are images, or tuples (image, label, ...). A
-    notebook shows its first page."""
-    return Browser(items, page_size, cols, width)
+    notebook shows its first page. Raises TypeError if an item of that page has no image."""
+    browser = Browser(items, page_size, cols, width)
+    browser.page(0)
+    return browser

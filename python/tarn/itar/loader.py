@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -32,12 +33,14 @@ def build_dataloader(dataset: Any, *, batch_size: int, num_workers: int, drop_la
 
 
 def move_to_device(value: Any, device: Any, *, non_blocking: bool) -> Any:
-    """Moves tensors in dicts, tuples and lists to a device; other values are returned unchanged.
+    """Moves torch tensors in dicts, tuples and lists to a device; other values are returned
+    unchanged.
 
     >>> move_to_device({"a": [1, ("b",)]}, "cpu", non_blocking=False)
     {'a': [1, ('b',)]}
     """
-    if hasattr(value, "to") and callable(value.to):
+    torch = sys.modules.get("torch")  # without it there are no tensors
+    if torch is not None and isinstance(value, torch.Tensor):
         return value.to(device, non_blocking=non_blocking)
     if isinstance(value, Mapping):
         return {name: move_to_device(item, device, non_blocking=non_blocking)

@@ -191,14 +191,14 @@ class FeistelSampler(Sampler):
         """Changes the seed, in place. The name is glzn's."""
         self._order = (_tarn.Order(self.N, kind="feistel", seed=order_seed(seed),
                                    rounds=self.rounds) if self.rounds else _tarn.Order(self.N))
-        self.seed = operator.index(seed)
+        self._seed = operator.index(seed)
 
     @property
     def keys(self) -> Any:
         """The keys, as an array of uint64."""
         import numpy
 
-        drawn = _drawn(self.seed, [self.half], self.rounds)
+        drawn = _drawn(self._seed, [self.half], self.rounds)
         return numpy.array([key for key, in drawn], dtype=numpy.uint64)
 
     def __getitem__(self, i: int) -> int:
@@ -210,10 +210,10 @@ class FeistelSampler(Sampler):
         return feistel(position, self.N, self.half, self.mask, self.keys)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.N, self.rounds, self.seed)
+        return type(self), (self.N, self.rounds, self._seed)
 
     def __repr__(self) -> str:
-        return f"FeistelSampler({self.N}, rounds={self.rounds}, init_seed={self.seed})"
+        return f"FeistelSampler({self.N}, rounds={self.rounds}, init_seed={self._seed})"
 
 
 class MultiFeistelSampler(Sampler):
@@ -236,7 +236,7 @@ class MultiFeistelSampler(Sampler):
             raise AssertionError("needs at least one bucket, and all sizes must be positive")
         self.Ns, self.num_Ns = Ns, len(self._sizes)
         self.rounds = operator.index(rounds)
-        self.shuffle_outer = bool(shuffle_outer)
+        self._outer = bool(shuffle_outer)
         self.bucket_order = (FeistelSampler(self.num_Ns, rounds, 0) if shuffle_outer
                              else IdentitySampler(self.num_Ns))
         self.refesh_keys(init_seed)
@@ -245,13 +245,13 @@ class MultiFeistelSampler(Sampler):
         """Changes the seed, in place. The name is glzn's."""
         size = order_seed(seed)
         # The order of the buckets uses seed + 1, so here the sign matters.
-        signed = operator.index(seed) if self.shuffle_outer else size
+        signed = operator.index(seed) if self._outer else size
         total = sum(self._sizes)
         self._order = (_tarn.Order(total, kind="buckets", seed=signed, rounds=self.rounds,
-                                   buckets=self._sizes, outer=2 * self.shuffle_outer)
+                                   buckets=self._sizes, outer=2 * self._outer)
                        if self.rounds else _tarn.Order(total))
-        self.seed = operator.index(seed)
-        self.bucket_order.refesh_keys(self.seed + 1)
+        self._seed = operator.index(seed)
+        self.bucket_order.refesh_keys(self._seed + 1)
 
     @property
     def cums(self) -> Any:
@@ -280,11 +280,11 @@ class MultiFeistelSampler(Sampler):
         import numpy
 
         halves = [_half(size) for size in self._sizes]
-        return numpy.array(_drawn(self.seed, halves, self.rounds), dtype=numpy.uint64)
+        return numpy.array(_drawn(self._seed, halves, self.rounds), dtype=numpy.uint64)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._sizes, self.rounds, self.seed, self.shuffle_outer)
+        return type(self), (self._sizes, self.rounds, self._seed, self._outer)
 
     def __repr__(self) -> str:
         return (f"MultiFeistelSampler({self.num_Ns} buckets, rounds={self.rounds}, "
-                f"init_seed={self.seed}, shuffle_outer={self.shuffle_outer})")
+                f"init_seed={self._seed}, shuffle_outer={self._outer})")

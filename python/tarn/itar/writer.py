@@ -16,7 +16,7 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from .. import _tarn
@@ -158,6 +158,15 @@ class iTarFoldWriter(Published):
     def taridx_path(self) -> pathlib.Path:
         """The path of the index, which is there after `close`."""
         return self.root / f"{self.fold}.taridx"
+
+    @property
+    def state(self) -> iTarState:
+        """The index, which is complete after `close`; raises RuntimeError before."""
+        if not self._writer.closed:
+            raise RuntimeError("iTarFoldWriter.state is known after close()")
+        if not self.total_count:
+            return iTarState.empty()
+        return iTarState.load(self._folder / f"{self.fold}.taridx")
 
     def _encoder(self, extension: str) -> Encoder:
         if self._encoders is None:
@@ -313,7 +322,9 @@ class iTarDatasetWriter(Published):
         self.shard_pattern, self.delimiter, self.start = shard_pattern, delimiter, start
         self.shard_maxfiles, self.shard_maxsize = shard_maxfiles, shard_maxsize
         self.username, self.groupname, self.mode = username, groupname, mode
-        self.override_encoders = None if override_encoders is None else list(override_encoders)
+        if isinstance(override_encoders, Iterator):  # each fold needs them
+            override_encoders = list(override_encoders)
+        self.override_encoders = override_encoders
         self.enforce_contiguous = enforce_contiguous
         self._writers: dict[str, iTarFoldWriter] = {}
         self._closed = False

@@ -3,114 +3,34 @@ advance. `shuffle(100)` is a stage; `dataset.shuffle(100)` adds it."""
 
 from __future__ import annotations
 
-import functools
-import io
 import itertools
 import os
 import pickle
 import random
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from fnmatch import fnmatch
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+# The names are exported again: programs find all stages and their helpers in this module.
+from ._batches import (_batched as _batched, _listed as _listed, _unbatched as _unbatched,
+                       _unlisted as _unlisted, combine_values as combine_values,
+                       default_collation_fn as default_collation_fn, dict2tuple as dict2tuple,
+                       tuple2dict as tuple2dict)
+from ._patterns import (_extract_keys as _extract_keys, _rename_keys as _rename_keys,
+                        _xdecode as _xdecode, decode_bin as decode_bin,
+                        decode_pickle as decode_pickle, decode_text as decode_text,
+                        default_decoders as default_decoders, find_decoder as find_decoder)
+from ._stage import (FilterFunction as FilterFunction, RestCurried as RestCurried,
+                     compose as compose, compose2 as compose2, getfirst as getfirst,
+                     parse_field_spec as parse_field_spec, pipeline as pipeline,
+                     pipelinefilter as pipelinefilter, transform_with as transform_with)
+from ._stage import alternatives
 from .handlers import Handler, handled, reraise_exception
 from .utils import PipelineStage, identity
-from .._policy import NotAllowedError, pickles_allowed
-from ..errors import shown
 
 Sample = Any
 Data = Iterable[Any]
-
-
-class FilterFunction:
-    """A function with all arguments bound except the first; picklable if they are."""
-
-    def __init__(self, f: Callable[..., Any], *args: Any, **kw: Any) -> None:
-        self.f, self.args, self.kw = f, args, kw
-
-    def __call__(self, data: Any) -> Any:
-        return self.f(data, *self.args, **self.kw)
-
-    def __repr__(self) -> str:
-        return shown(f"<{self.f.__name__.lstrip('_')} {self.args} {self.kw}>", False)
-
-
-class RestCurried:
-    """Wraps a function; calling it with the other arguments returns a stage."""
-
-    def __init__(self, f: Callable[..., Any]) -> None:
-        self.f = f
-
-    def __call__(self, *args: Any, **kw: Any) -> FilterFunction:
-        return FilterFunction(self.f, *args, **kw)
-
-
-def pipelinefilter(f: Callable[..., Any]) -> RestCurried:
-    """Turns a function whose first argument is an iterator into a stage factory.
-
-    >>> @pipelinefilter
-    ... def doubled(data, times=2):
-    ...     return (times * item for item in data)
-    >>> list(doubled(times=3)([1, 2]))
-    [3, 6]
-    """
-    result = RestCurried(f)
-    functools.update_wrapper(result, f)
-    return result
-
-
-def compose2(f: Callable[[Any], Any], g: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Returns the function x -> g(f(x))."""
-    return lambda x: g(f(x))
-
-
-def compose(*args: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Returns the function that applies functions from left to right."""
-    return functools.reduce(compose2, args)
-
-
-def pipeline(source: Any, *args: Callable[[Any], Any]) -> Any:
-    """Applies stages to a source."""
-    return functools.reduce(lambda data, stage: stage(data), args, source)
-
-
-def getfirst(a: Mapping[str, Any], keys: str | Sequence[str], default: Any = None,
-             missing_is_error: bool = True) -> Any:
-    """Returns the value of the first key that exists; in a string, keys are separated by ";".
-
-    >>> getfirst({"png": 1}, "jpg;png")
-    1
-    """
-    if isinstance(keys, str):
-        assert " " not in keys, keys
-        keys = keys.split(";")
-    for key in keys:
-        if key in a:
-            return a[key]
-    if missing_is_error:
-        raise ValueError(f"didn't find {keys} in {list(a.keys())}")
-    return default
-
-
-def parse_field_spec(fields: str | Sequence[str]) -> list[list[str]]:
-    """Splits a space-separated list of fields, each with alternatives separated by ";"."""
-    names = fields.split() if isinstance(fields, str) else fields
-    return [name.split(";") for name in names]
-
-
-def transform_with(sample: Sequence[Any], transformers: Sequence[Any] | None) -> Sequence[Any]:
-    """Applies one function to each value. None or a missing function leaves the value
-    unchanged."""
-    if not transformers:
-        return sample
-    assert len(transformers) <= len(sample)
-    result = list(sample)
-    for place, function in enumerate(transformers):
-        if function is not None:
-            result[place] = function(sample[place])
-    return result
 
 
 # --- Inspection ------------------------------------------------------------------------------
@@ -243,14 +163,10 @@ def _map(data: Data, f: Callable[[Any], Any],
         yield result
 
 
-def _alternatives(value: Any) -> Any:
-    return value.split(";") if isinstance(value, str) else value
-
-
 def _rename(data: Data, handler: Handler = reraise_exception, keep: bool = True,
             **kw: Any) -> Iterator[Any]:
     """Renames fields: new="old", or new="old;older"."""
-    replaced = {old for value in kw.values() for old in _alternatives(value)}
+    replaced = {old for value in kw.values() for old in alternatives(value)}
     for sample in data:
         try:
             new = {name: getfirst(sample, old) for name, old in kw.items()}
@@ -323,198 +239,6 @@ def _map_tuple(data: Data, *args: Any, handler: Handler = reraise_exception) -> 
                 return
             continue
         yield tuple(values)
-
-
-# --- Batches ---------------------------------------------------------------------------------
-
-
-def combine_values(b: Sequence[Any], combine_tensors: bool = True,
-                   combine_scalars: bool = True) -> Any:
-    """Combines the values of one field into an array or tensor if they are numeric, else a
-    list."""
-    import numpy as np
-
-    torch = sys.modules.get("torch")
-    first = b[0]
-    if isinstance(first, (int, float)):
-        return np.array(list(b)) if combine_scalars else b
-    is_tensor = torch is not None and isinstance(first, torch.Tensor)
-    if not is_tensor and not isinstance(first, np.ndarray):
-        return list(b)
-    if not combine_tensors:
-        return b
-    shapes = {x.shape for x in b}
-    assert len(shapes) == 1, f"all shapes must be equal in collation, got {shapes}"
-    return torch.stack(list(b)) if torch is not None and is_tensor else np.array(list(b))
-
-
-def default_collation_fn(samples: Sequence[Any], combine_tensors: bool = True,
-                         combine_scalars: bool = True) -> Any:
-    """Combines a list of tuples or dicts into one tuple or dict of columns.
-
-    >>> default_collation_fn([(1, "a"), (2, "b")])
-    (array([1, 2]), ['a', 'b'])
-    """
-    if isinstance(samples[0], dict):
-        names = samples[0].keys()
-        assert all(s.keys() == names for s in samples), "keys don't match in different samples"
-        return {name: combine_values([s[name] for s in samples], combine_tensors, combine_scalars)
-                for name in names}
-    width = len(samples[0])
-    assert all(len(s) == width for s in samples), "keys don't match in different samples"
-    return tuple(combine_values(list(column), combine_tensors, combine_scalars)
-                 for column in zip(*samples))
-
-
-def tuple2dict(l: Any) -> Any:
-    """Turns a sequence into a dict by position; a dict is returned unchanged."""
-    return l if isinstance(l, dict) else dict(enumerate(l))
-
-
-def dict2tuple(d: Mapping[int, Any]) -> tuple[Any, ...]:
-    """Turns a dict by position into a tuple."""
-    return tuple(d[i] for i in range(1 + max(d)))
-
-
-def _batched(data: Data, batchsize: int = 20,
-             collation_fn: Callable[[list[Any]], Any] | None = default_collation_fn,
-             partial: bool = True) -> Iterator[Any]:
-    """Groups samples into batches; the last batch may be shorter unless partial is False."""
-    if batchsize < 1:
-        raise ValueError(f"batchsize must be at least 1 (found {batchsize})")
-    collate = collation_fn or identity
-    source = iter(data)
-    while batch := list(itertools.islice(source, batchsize)):
-        if len(batch) == batchsize or partial:
-            yield collate(batch)
-
-
-def _listed(data: Data, batchsize: int = 20, partial: bool = True) -> Iterator[list[Any]]:
-    """Groups samples into lists."""
-    return _batched(data, batchsize, None, partial)
-
-
-def _unlisted(data: Data) -> Iterator[Any]:
-    """Splits lists into samples."""
-    for batch in data:
-        assert isinstance(batch, list), batch
-        yield from batch
-
-
-def _unbatched(data: Data) -> Iterator[Any]:
-    """Splits batches into samples."""
-    for batch in data:
-        if isinstance(batch, dict):
-            lengths = {len(column) for column in batch.values()}
-            assert len(lengths) == 1, lengths
-            for place in range(lengths.pop()):
-                yield {name: column[place] for name, column in batch.items()}
-        elif isinstance(batch, (list, tuple)):
-            for place in range(len(batch[0])):
-                yield tuple(column[place] for column in batch)
-        else:
-            raise ValueError(f"unknown sample type: {type(batch)}")
-
-
-# --- Names and decoders by pattern -------------------------------------------------------------
-
-
-def _extract_keys(source: Data, *patterns: Any, duplicate_is_error: bool = True,
-                  ignore_missing: bool = False) -> Iterator[Any]:
-    """Turns samples into tuples of the fields that match patterns such as "*.jpg;*.png"."""
-    for sample in source:
-        values = []
-        for pattern in patterns:
-            wanted = _alternatives(pattern)
-            names = [name for name in sample
-                     if any(fnmatch("." + name, p) or fnmatch(name, p) for p in wanted)]
-            if not names and ignore_missing:
-                continue
-            if not names:
-                raise ValueError(f"Cannot find {wanted} in sample keys {sample.keys()}.")
-            if len(names) > 1 and duplicate_is_error:
-                raise ValueError(f"Multiple sample keys {sample.keys()} match {wanted}.")
-            values.append(sample[names[0]])
-        yield tuple(values)
-
-
-def _rename_keys(source: Data, *args: Any, keep_unselected: bool = False, must_match: bool = True,
-                 duplicate_is_error: bool = True, **kw: Any) -> Iterator[Any]:
-    """Renames fields: ("new", "*.old") or new="*.old". If several rules match, the last one
-    wins."""
-    rules = [(pattern, name) for name, pattern in (*args, *kw.items())][::-1]
-    for sample in source:
-        renamed: dict[str, Any] = {}
-        matched = set()
-        for path, value in sample.items():
-            base = path.rpartition("/")[2].lower()
-            rule = next((rule for rule in rules if fnmatch(base, rule[0])), None)
-            if rule is None:
-                if keep_unselected:
-                    renamed[path] = value
-                continue
-            matched.add(rule[0])
-            if rule[1] not in renamed:
-                renamed[rule[1]] = value
-            elif duplicate_is_error:
-                raise ValueError(f"Duplicate value in sample {sample.keys()} after rename.")
-        if must_match and any(pattern not in matched for pattern, _ in rules):
-            raise ValueError(f"Not all patterns ({[p for p, _ in rules]}) matched sample keys "
-                             f"({sample.keys()}).")
-        yield renamed
-
-
-def decode_bin(stream: Any) -> Any:
-    """Reads the bytes of a stream."""
-    return stream.read()
-
-
-def decode_text(stream: Any) -> str:
-    """Reads the text of a stream."""
-    text: str = stream.read().decode("utf-8")
-    return text
-
-
-def decode_pickle(stream: Any) -> Any:
-    """Unpickles a stream if the program allows it, as this may run code."""
-    if not pickles_allowed():
-        raise NotAllowedError("reading a pickle can run code; if you trust the data, give a decoder "
-                              "(pyd=pickle.load), or use tarn.wds.allow_pickles() or "
-                              "TARN_ALLOW_PICKLE=1")
-    return pickle.load(stream)
-
-
-default_decoders: list[tuple[str, Any]] = [("*.bin", decode_bin), ("*.txt", decode_text),
-                                           ("*.pyd", decode_pickle)]
-
-
-def find_decoder(decoders: Sequence[tuple[str, Any]], path: str) -> Any:
-    """Returns the last decoder whose pattern matches a field."""
-    name = path.rpartition("/")[2]
-    if name.startswith("__"):
-        return identity
-    for pattern, function in reversed(decoders):
-        if fnmatch(name.lower(), pattern) or fnmatch("." + name.lower(), pattern):
-            return function
-    return None
-
-
-def _xdecode(source: Data, *args: Any, must_decode: bool = True, defaults: Any = default_decoders,
-             **kw: Any) -> Iterator[Any]:
-    """Decodes fields by patterns: ("*.txt", function) or txt=function. Functions are called with a
-    stream; False leaves the bytes unchanged."""
-    decoders = [*defaults, *args]
-    decoders += [("*." + name, function) for name, function in kw.items()]
-    for sample in source:
-        new = {}
-        for path, data in sample.items():
-            decoder: Any = False if path.startswith("__") else find_decoder(decoders, path)
-            if decoder is None and must_decode:
-                raise ValueError(f"No decoder found for {path}.")
-            if decoder:
-                data = decoder(io.BytesIO(data) if isinstance(data, bytes) else data)
-            new[path] = data
-        yield new
 
 
 class Cached(PipelineStage):

@@ -50,12 +50,13 @@ class iTarDirectory:
     """
 
     def __init__(self, root: PathLike, delimiter: str = "_", extension: str = "tar") -> None:
-        self.root = pathlib.Path(root)
+        self.root = root
+        self._folder = pathlib.Path(root)
         self.delimiter = delimiter
         self.extension = extension.removeprefix(".")
         self._suffixes: dict[str, list[str]] = {}
         try:
-            names = sorted(os.listdir(self.root))
+            names = sorted(os.listdir(self._folder))
         except OSError as error:  # a URL given by mistake may hold a password
             raise type(error)(error.errno, error.strerror, shown(self.root)) from None
         for name in names:
@@ -63,7 +64,7 @@ class iTarDirectory:
                 continue
             parts = name.removesuffix("." + self.extension).split(delimiter)
             if len(parts) != 2:
-                raise ValueError(f"{shown(self.root / name)}: the name of a shard must be "
+                raise ValueError(f"{shown(self._folder / name)}: the name of a shard must be "
                                  f"<fold>{delimiter}<suffix>.{self.extension}; move it elsewhere")
             self._suffixes.setdefault(parts[0], []).append(parts[1])
 
@@ -75,11 +76,6 @@ class iTarDirectory:
     @property
     def nfolds(self) -> int:
         """Number of shards in all folds; the name is glzn's."""
-        return self.nshards
-
-    @property
-    def nshards(self) -> int:
-        """Number of shards in all folds."""
         return sum(map(len, self._suffixes.values()))
 
     def get_fold(self, fold: str) -> list[str]:
@@ -90,11 +86,11 @@ class iTarDirectory:
 
     def shards_of(self, fold: str) -> list[str]:
         """Returns the paths of a fold's shards in the order of their fids."""
-        return [os.fspath(self.root / f"{name}.{self.extension}") for name in self.get_fold(fold)]
+        return [os.fspath(self._folder / f"{name}.{self.extension}") for name in self.get_fold(fold)]
 
     def index_path(self, fold: str, idxext: str = "taridx") -> str:
         """Returns the path of a fold's index, which may not exist."""
-        return os.fspath(self.root / f"{fold}.{idxext.removeprefix('.')}")
+        return os.fspath(self._folder / f"{fold}.{idxext.removeprefix('.')}")
 
     def has_taridx(self, idxext: str) -> bool:
         """Whether every fold has an index."""
@@ -203,12 +199,12 @@ class iTarFold:
                  idxext: str = "taridx", filter_extensions: Sequence[str] | None = None,
                  enforce_contiguous: bool = False, *, verbose: bool = False,
                  bufsize: int = 8 << 20, **kwargs: Any) -> None:
-        self.directory = iTarDirectory(root, delimiter, extension)
+        self._dir = iTarDirectory(root, delimiter, extension)
         self.root, self.fold, self.idxext = root, fold, idxext
         self.delimiter, self.extension = delimiter, extension
-        scan = self.directory._prepare(fold, idxext, parse_if_missing, serialize, verbose, kwargs)
-        self._paths = self.directory.get_fold(fold)
-        self._opened = (self.directory.index_path(fold, idxext), self.directory.shards_of(fold),
+        scan = self._dir._prepare(fold, idxext, parse_if_missing, serialize, verbose, kwargs)
+        self._paths = self._dir.get_fold(fold)
+        self._opened = (self._dir.index_path(fold, idxext), self._dir.shards_of(fold),
                         scan)
         self._handle = self._open()
         self.state = iTarState._of(self._handle.index())
@@ -228,16 +224,11 @@ class iTarFold:
         >>> iTarFold(birds).path_from_idx(0).name
         'train_0.tar'
         """
-        return pathlib.Path(self.root) / f"{self._paths[idx]}.{self.directory.extension}"
+        return pathlib.Path(self.root) / f"{self._paths[idx]}.{self._dir.extension}"
 
     def _open(self) -> _tarn._Handle:
         path, shards, scan = self._opened
         return _tarn.open_dataset(path, shards=shards, scan=scan)
-
-    @property
-    def extensions(self) -> list[str]:
-        """The extensions of the index, in the order of their numbers."""
-        return list(self.state.ext2id)
 
     @property
     def bincount(self) -> Any:
@@ -380,11 +371,11 @@ class iTarRetriever:
     """
 
     def __init__(self, paths: Sequence[PathLike], prefer_mmap: bool = True) -> None:
-        self.paths = [os.fspath(path) for path in paths]
-        for path in self.paths:
+        self._paths = [os.fspath(path) for path in paths]
+        for path in self._paths:
             if not os.path.exists(path):
                 raise ValueError(f"{shown(path)}: no such shard")
-        self.prefer_mmap = prefer_mmap
+        self._prefer_mmap = prefer_mmap
         self._files: OrderedDict[int, _File] = OrderedDict()
 
     def _file(self, fid: int) -> _File:
@@ -392,7 +383,7 @@ class iTarRetriever:
         if file is None:
             if fid < 0:
                 raise IndexError(f"no shard with fid {fid}")
-            file = self._files[fid] = _File(self.paths[fid], self.prefer_mmap)
+            file = self._files[fid] = _File(self._paths[fid], self._prefer_mmap)
             while len(self._files) > _MAPS:
                 self._files.popitem(last=False)
         return file
@@ -414,10 +405,10 @@ class iTarRetriever:
         return StemHelper.from_hdr(self.get(row["fid"], row["offset"], 100)).stem
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"paths": self.paths, "prefer_mmap": self.prefer_mmap}
+        return {"_paths": self._paths, "_prefer_mmap": self._prefer_mmap}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, _files=OrderedDict())
 
     def __repr__(self) -> str:
-        return f"<iTarRetriever of {len(self.paths)} shards>"
+        return f"<iTarRetriever of {len(self._paths)} shards>"
