@@ -4,9 +4,9 @@
  *
  *     remote_work URL SIZE RANGE COUNT random|order CONNECTIONS ROUNDS
  *
- * CONNECTIONS: of the plain loop; 0: the limit that the fetcher has found. Prints a line
- * for each: name, ranges per second, microseconds of CPU time per range (medians),
- * transfers at once. */
+ * CONNECTIONS: of the plain loop; 0: the limit that the fetcher has found; 1: both
+ * request one range at a time. Prints a line for each: name, ranges per second,
+ * microseconds of CPU time per range (medians), transfers at once. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -197,6 +197,19 @@ static unsigned run_fetcher(void)
     return stats.limit;
 }
 
+static unsigned run_one_by_one(void)
+{
+    if (!object) open_object();
+    tarn__fetch f = {.object = object, .size = job.range, .to = fetches[0].to}, *one = &f;
+    for (size_t i = 0; i < job.count; i++) {
+        f.offset = job.offsets[i];
+        if (tarn__fetch_begin(&one, 1, &err) != TARN_OK ||
+            tarn__fetch_wait(&one, 1, &err) != TARN_OK)
+            fail();
+    }
+    return 1;
+}
+
 /* --- Turns ------------------------------------------------------------------------ */
 
 static int by_value(const void *a, const void *b)
@@ -228,7 +241,7 @@ int main(int argc, char **argv)
         for (unsigned way = 0; way < 2; way++) {
             double began = now(), used = cpu();
             if (way == 0)
-                limit = run_fetcher();
+                limit = asked == 1 ? run_one_by_one() : run_fetcher();
             else
                 run_plain(asked ? asked : limit);
             if (i == 0) continue; /* opens connections */

@@ -299,7 +299,7 @@ static tarn_status fail_set(const tarn__cachedir *dir, const char *what, tarn_er
 static int open_dataset_file(tarn__cacheset *set, const char *dataset)
 {
     struct stat st;
-    char shown[1024];
+    char hidden[2048], shown[1024];
     int fd = openat(set->fd, TARN__CACHE_DATASET,
                     O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0) return -1;
@@ -310,7 +310,8 @@ static int open_dataset_file(tarn__cacheset *set, const char *dataset)
         return -1;
     }
     if (st.st_size == 0) {
-        tarn_printable(shown, sizeof shown, dataset, strlen(dataset));
+        tarn_hide_secrets(hidden, sizeof hidden, dataset, true);
+        tarn_printable(shown, sizeof shown, hidden, strlen(hidden));
         (void)!tarn__write_at(fd, "", shown, strlen(shown), 0, NULL);
     }
     (void)futimens(fd, NULL);
@@ -323,7 +324,7 @@ static bool try_set(tarn__cachedir *dir, tarn__cacheset *set, const char *datase
 {
     *status = TARN_OK;
     if (!dir->read_only && mkdirat(dir->fd, set->id, 0777) != 0 && errno != EEXIST &&
-        !only_readable(errno)) {
+        errno != ENOENT && !only_readable(errno)) {
         *status = fail_set(dir, "cannot create a folder", err);
         return true;
     }

@@ -155,8 +155,8 @@ void tarn__cached_forget(tarn__cachedir *dir);
 uint64_t tarn__cache_reserve(tarn__cachedir *dir, uint64_t blocks);
 /* Blocks in flight were stored, or not. The caller holds the lock. */
 void tarn__cache_settle(tarn__cachedir *dir, uint64_t blocks, bool stored);
-/* Files were removed. The caller holds the lock. */
-void tarn__cache_freed(tarn__cachedir *dir, uint64_t bytes);
+/* Files other than stored blocks grew, or were removed. The caller holds the lock. */
+void tarn__cache_account(tarn__cachedir *dir, int64_t bytes);
 /* Evicts what may be evicted if there was no room. Without the lock. */
 void tarn__cache_make_room(tarn__cachedir *dir);
 /* Takes a slot of the usage file; the first process counts what is there. False: another
@@ -187,10 +187,8 @@ struct tarn__cached {
     struct tarn__cached *next, **back;
 };
 
-/* Opens or creates both files. Without files, c->fd stays -1: then nothing is stored. */
-TARN_CHECKED tarn_status tarn__cached_open_files(tarn__cached *c,
-                                                 const tarn__cache_head *head,
-                                                 tarn_error *err);
+#define TARN__CACHE_WORD 64u /* bits of a word in there and mine */
+
 /* Opens the map again where it is not open. */
 bool tarn__cached_map(tarn__cached *c);
 

@@ -251,16 +251,38 @@ static void note(checking *k, const tarn_error *what, bool repaired)
     if (k->o->problem) k->o->problem(k->o->problem_context, what);
 }
 
-/* Entries that say the same after the data was read: it was not just replaced. */
-static bool drop_block(const visit *v, const checking *k, uint64_t block,
-                       const tarn__cache_entry *entry, bool *out_same)
+/* Blocks, one after the other, that are not what the map says. */
+typedef struct wrong {
+    uint64_t first, bytes;
+    bool missing;  /* the map has no entry, but says that all are there */
+    bool repaired; /* all of them */
+} wrong;
+
+static void report_wrong(checking *k, const visit *v, wrong *w)
+{
+    tarn_error what;
+    if (!w->bytes) return;
+    tarn__error_set(&what, TARN_ERR_CHECKSUM, v->path, w->first * TARN__CACHE_BLOCK,
+                    w->missing ? "%llu bytes are missing, although the file is marked as "
+                                 "complete; a repair corrects that"
+                               : "%llu bytes are not what was stored; a repair drops "
+                                 "them, and they are fetched again",
+                    (unsigned long long)w->bytes);
+    note(k, &what, w->repaired);
+    *w = (wrong){0};
+}
+
+/* False if the entry changed since the data was read: the block is being replaced. */
+static bool is_same(const visit *v, uint64_t block, const tarn__cache_entry *entry)
+{
+    tarn__cache_entry now;
+    return tarn__cache_entries_read(v->map, v->path, &now, block, 1, NULL) == TARN_OK &&
+           now.crc == entry->crc && now.tag == entry->tag;
+}
+
+static bool drop_block(const visit *v, uint64_t block)
 {
     static const tarn__cache_entry none;
-    tarn__cache_entry now;
-    *out_same =
-        tarn__cache_entries_read(v->map, v->path, &now, block, 1, NULL) == TARN_OK &&
-        now.crc == entry->crc && now.tag == entry->tag;
-    if (!*out_same || !k->o->repair) return false;
     for (size_t i = v->at; i < v->end; i++) {
         const char *name = v->list->items[i].name;
         if (!tarn__cache_is_map(name)) continue;
@@ -275,50 +297,53 @@ static bool drop_block(const visit *v, const checking *k, uint64_t block,
 }
 
 static void check_block(checking *k, const visit *v, const tarn__cache_head *head,
-                        uint64_t block, const tarn__cache_entry *entry, bool right)
+                        uint64_t block, const tarn__cache_entry *entry, bool right,
+                        wrong *w)
 {
-    tarn_error what;
-    bool same = true;
-    if (!entry->tag && !head->whole) return;
-    if (entry->tag && right) {
-        k->report.bytes += tarn__cache_block_size(head->size, block);
+    if (entry->tag && right) k->report.bytes += tarn__cache_block_size(head->size, block);
+    if ((entry->tag && right) || (!entry->tag && !head->whole) ||
+        !is_same(v, block, entry)) {
+        report_wrong(k, v, w);
         return;
     }
-    bool repaired = drop_block(v, k, block, entry, &same);
-    if (!same) return;
-    tarn__error_set(&what, TARN_ERR_CHECKSUM, v->path, block * TARN__CACHE_BLOCK,
-                    entry->tag ? "these %u bytes are not those that were stored; a "
-                                 "repair drops them, and they are fetched again"
-                               : "these %u bytes are missing, although the file is "
-                                 "marked as complete; a repair corrects that",
-                    TARN__CACHE_BLOCK);
-    note(k, &what, repaired);
+    bool missing = !entry->tag, repaired = k->o->repair && drop_block(v, block);
+    if (w->bytes && (w->missing != missing || w->repaired != repaired))
+        report_wrong(k, v, w);
+    if (!w->bytes) *w = (wrong){block, 0, missing, repaired};
+    w->bytes += tarn__cache_block_size(head->size, block);
+}
+
+static tarn_status check_chunk(checking *k, const visit *v, const tarn__cache_head *head,
+                               uint64_t at, size_t n, wrong *w, tarn_error *err)
+{
+    tarn__cache_entry entries[CHUNK];
+    size_t used = 0, got = 0;
+    TARN_TRY(tarn__cache_entries_read(v->map, v->path, entries, at, n, err));
+    for (size_t i = 0; i < n; i++)
+        if (entries[i].tag || head->whole) used = i + 1;
+    memset(k->data, 0, used * TARN__CACHE_BLOCK);
+    TARN_TRY(tarn__read_at(v->data, v->path, k->data, used * TARN__CACHE_BLOCK,
+                           at * TARN__CACHE_BLOCK, &got, err));
+    for (size_t i = 0; i < used; i++) {
+        const unsigned char *block = k->data + i * TARN__CACHE_BLOCK;
+        bool right = tarn__cache_right(entries + i, at + i, 1, head->size, block) == 1;
+        check_block(k, v, head, at + i, entries + i, right, w);
+    }
+    return TARN_OK;
 }
 
 static tarn_status check_bytes(checking *k, const visit *v, const tarn__cache_head *head,
                                tarn_error *err)
 {
-    tarn__cache_entry entries[CHUNK];
     uint64_t blocks = tarn__cache_blocks(head->size);
+    wrong w = {0};
     for (uint64_t at = 0; at < blocks; at += CHUNK) {
-        size_t n = blocks - at < CHUNK ? (size_t)(blocks - at) : CHUNK, got = 0;
-        TARN_TRY(tarn__cache_entries_read(v->map, v->path, entries, at, n, err));
-        size_t used = 0;
-        for (size_t i = 0; i < n; i++)
-            if (entries[i].tag || head->whole) used = i + 1;
-        if (!used) continue;
-        memset(k->data, 0, (size_t)CHUNK * TARN__CACHE_BLOCK);
-        TARN_TRY(tarn__read_at(v->data, v->path, k->data, used * TARN__CACHE_BLOCK,
-                               at * TARN__CACHE_BLOCK, &got, err));
-        for (size_t i = 0; i < used; i++) {
-            const unsigned char *block = k->data + i * TARN__CACHE_BLOCK;
-            bool right =
-                tarn__cache_right(entries + i, at + i, 1, head->size, block) == 1;
-            check_block(k, v, head, at + i, entries + i, right);
-        }
+        size_t n = blocks - at < CHUNK ? (size_t)(blocks - at) : CHUNK;
+        TARN_TRY(check_chunk(k, v, head, at, n, &w, err));
         if (k->o->progress && k->o->progress(k->o->progress_context, k->report.bytes, 0))
             return tarn__fail(err, TARN_ERR_CANCELLED, "stopped");
     }
+    report_wrong(k, v, &w);
     return TARN_OK;
 }
 
@@ -430,7 +455,7 @@ tarn_status tarn_cache_clear(const char *folder, const tarn_cache_clear_options 
     clearing k = {.o = &o, .done.left = tarn__cache_on_disk(root)};
     tarn_status status = visit_all(folder, clear_one, &k, err);
     remove_empty(root);
-    tarn__cache_freed(&dir, k.done.bytes);
+    tarn__cache_account(&dir, -(int64_t)k.done.bytes);
     if (dir.usage_fd >= 0) close(dir.usage_fd);
     close(root);
     TARN__FILL_OUT(out, size, k.done);

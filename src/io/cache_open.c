@@ -1,4 +1,4 @@
-/* Opens the two files of an object in the cache.
+/* Handles of objects in the cache, and the two files of each.
  *
  * Processes that open an object at the same time take turns with the SETUP lock of its
  * data file. The holder finds both files whole, or both empty (then it creates them),
@@ -8,6 +8,7 @@
  * for moments only, and the next process checks that the file still has its name. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -79,7 +80,11 @@ static tarn_status create(tarn__cached *c, const tarn__cache_head *head, tarn_er
     if (ftruncate(c->map_fd, (off_t)tarn__cache_map_size(c->size)) != 0 ||
         ftruncate(c->fd, (off_t)c->size) != 0)
         return fail(c, errno, "cannot extend the file", err);
-    return tarn__cache_head_write(c->map_fd, c->map_path, head, err);
+    TARN_TRY(tarn__cache_head_write(c->map_fd, c->map_path, head, err));
+    pthread_mutex_lock(&c->dir->lock.mutex);
+    tarn__cache_account(c->dir, (int64_t)tarn__cache_map_size(c->size));
+    pthread_mutex_unlock(&c->dir->lock.mutex);
+    return TARN_OK;
 }
 
 /* All blocks were there a minute ago, so they are on the disk by now, and a sync takes no
@@ -162,13 +167,16 @@ static void open_readable(tarn__cached *c, const tarn__cache_head *head)
     close_files(c);
 }
 
-static bool only_readable(int e)
+/* Not writable, full, removed in the meantime, or locked by a process that was stopped:
+ * reading continues without storing this object. */
+static bool can_pass(int e)
 {
-    return e == EACCES || e == EPERM || e == EROFS || e == ENOSPC || e == EDQUOT;
+    return e == EACCES || e == EPERM || e == EROFS || e == ENOSPC || e == EDQUOT ||
+           e == ENOENT || e == EAGAIN || e == EFBIG;
 }
 
-tarn_status tarn__cached_open_files(tarn__cached *c, const tarn__cache_head *head,
-                                    tarn_error *err)
+static tarn_status open_files(tarn__cached *c, const tarn__cache_head *head,
+                              tarn_error *err)
 {
     enum { TRIES = 64 };
     bool again = true;
@@ -180,7 +188,7 @@ tarn_status tarn__cached_open_files(tarn__cached *c, const tarn__cache_head *hea
         tarn_status status = open_writable(c, head, &again, &why);
         if (status == TARN_OK) continue;
         close_files(c);
-        if (!only_readable(why.sys_errno)) {
+        if (!can_pass(why.sys_errno)) {
             if (err) *err = why;
             return status;
         }
@@ -191,6 +199,136 @@ tarn_status tarn__cached_open_files(tarn__cached *c, const tarn__cache_head *hea
                              "another program replaces this file again and again");
     if (!c->writable) open_readable(c, head);
     return TARN_OK;
+}
+
+/* --- Handles ----------------------------------------------------------------------- */
+
+static tarn_status check_id(const char *shown, const tarn__object_id *id, tarn_error *err)
+{
+    const char *why = NULL;
+    if (id->size == UINT64_MAX)
+        why = "its size is unknown";
+    else if (id->etag[0] != '"' && !id->modified[0])
+        why = "the server sends neither a strong ETag nor a date of the last change, so "
+              "a change of the object would not be noticed";
+    if (why)
+        return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, shown, TARN_NO_OFFSET,
+                             "the object cannot be cached: %s", why);
+    if (id->size > TARN__MAX_CACHED)
+        return tarn__fail_at(err, TARN_ERR_LIMIT, shown, TARN_NO_OFFSET,
+                             "the object cannot be cached: it has %llu bytes, and "
+                             "TARN__MAX_CACHED is %llu",
+                             (unsigned long long)id->size,
+                             (unsigned long long)TARN__MAX_CACHED);
+    return TARN_OK;
+}
+
+static void show(char *out, size_t size, const char *text)
+{
+    tarn_printable(out, size, text, strlen(text));
+}
+
+static char *join(const tarn__cached *c, const char *name)
+{
+    size_t size = strlen(c->dir->path) + strlen(c->set->id) + strlen(name) + 3;
+    char *path = malloc(size);
+    if (path) snprintf(path, size, "%s/%s/%s", c->dir->path, c->set->id, name);
+    return path;
+}
+
+static tarn_status fill_in(tarn__cached *c, const char *url, const char *shown,
+                           const tarn__object_id *id, tarn_error *err)
+{
+    tarn__cache_head head = {.size = id->size};
+    c->size = id->size;
+    c->blocks = tarn__cache_blocks(id->size);
+    TARN_TRY(tarn__cache_name(&c->names, url, id, err));
+    memcpy(head.key, c->names.key, sizeof head.key);
+    memcpy(head.data, c->names.data, sizeof head.data);
+    show(head.url, sizeof head.url, shown);
+    show(head.etag, sizeof head.etag, id->etag);
+    show(head.modified, sizeof head.modified, id->modified);
+    size_t words = (size_t)(c->blocks / TARN__CACHE_WORD + 1);
+    c->path = join(c, c->names.data);
+    c->map_path = join(c, c->names.map);
+    c->there = calloc(words, sizeof *c->there);
+    c->mine = calloc(words, sizeof *c->mine);
+    if (!c->path || !c->map_path || !c->there || !c->mine) return tarn__fail_memory(err);
+    return open_files(c, &head, err);
+}
+
+static void make_condition(tarn__cached *c)
+{
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&c->moved, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
+
+static void link_object(tarn__cached *c)
+{
+    pthread_mutex_lock(&c->dir->lock.mutex);
+    c->next = c->dir->objects;
+    c->back = &c->dir->objects;
+    if (c->next) c->next->back = &c->next;
+    c->dir->objects = c;
+    pthread_mutex_unlock(&c->dir->lock.mutex);
+}
+
+tarn_status tarn__cached_open(tarn__cachedir *dir, const char *dataset, const char *url,
+                              const char *shown, const tarn__object_id *id,
+                              tarn__cached **out, tarn_error *err)
+{
+    tarn__cacheset *set;
+    *out = NULL;
+    TARN_TRY(check_id(shown, id, err));
+    TARN_TRY(tarn__cacheset_get(dir, dataset, &set, err));
+    tarn__cached *c = calloc(1, sizeof *c);
+    if (!c) return tarn__fail_memory(err);
+    c->dir = dir;
+    c->set = set;
+    c->fd = c->map_fd = -1;
+    make_condition(c);
+    link_object(c);
+    tarn_status status = fill_in(c, url, shown, id, err);
+    if (c->blocks == 0) atomic_store(&c->complete, true);
+    if (status == TARN_OK)
+        *out = c;
+    else
+        tarn__cached_close(c);
+    return status;
+}
+
+void tarn__cached_close(tarn__cached *c)
+{
+    if (!c) return;
+    pthread_mutex_lock(&c->dir->lock.mutex);
+    *c->back = c->next;
+    if (c->next) c->next->back = c->back;
+    if (c->claimed) tarn__cache_settle(c->dir, c->claimed, false);
+    pthread_mutex_unlock(&c->dir->lock.mutex);
+    if (c->map_fd >= 0) close(c->map_fd);
+    if (c->fd >= 0) close(c->fd);
+    pthread_cond_destroy(&c->moved);
+    free(c->path);
+    free(c->map_path);
+    free(c->there);
+    free(c->mine);
+    free(c);
+}
+
+/* The parent's threads that waited for the condition do not exist here. */
+void tarn__cached_forget(tarn__cachedir *dir)
+{
+    for (tarn__cached *c = dir->objects; c; c = c->next) {
+        if (c->map_fd >= 0) close(c->map_fd);
+        c->map_fd = -1;
+        if (c->claimed)
+            memset(c->mine, 0, (c->blocks / TARN__CACHE_WORD + 1) * sizeof *c->mine);
+        c->claimed = 0;
+        make_condition(c);
+    }
 }
 
 bool tarn__cached_map(tarn__cached *c)

@@ -14,6 +14,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/checked.h"
 #include "base/error.h"
 #include "io/cache_inside.h"
 #include "io/file.h"
@@ -102,24 +103,24 @@ static uint64_t used_bytes(const tarn__cachedir *dir)
     return sum > 0 ? (uint64_t)sum : 0;
 }
 
-/* Bytes that may be stored. */
-static uint64_t room(const tarn__cachedir *dir)
+static uint64_t beyond_limit(const tarn__cachedir *dir)
 {
-    uint64_t left = UINT64_MAX, used;
-    struct statvfs fs;
-    if (dir->limits.max_bytes) {
-        used = used_bytes(dir);
-        left = used < dir->limits.max_bytes ? dir->limits.max_bytes - used : 0;
-    }
-    if (dir->limits.min_free && fstatvfs(dir->fd, &fs) == 0) {
-        uint64_t free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
-        uint64_t taken = dir->limits.min_free + (uint64_t)dir->flight;
-        uint64_t more = free_bytes > taken ? free_bytes - taken : 0;
-        if (more < left) left = more;
-    }
-    return left;
+    uint64_t used = dir->limits.max_bytes ? used_bytes(dir) : 0;
+    return used > dir->limits.max_bytes ? used - dir->limits.max_bytes : 0;
 }
 
+static uint64_t beyond_free_space(const tarn__cachedir *dir)
+{
+    struct statvfs fs;
+    if (!dir->limits.min_free || fstatvfs(dir->fd, &fs) != 0) return 0;
+    uint64_t free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
+    uint64_t taken = UINT64_MAX;
+    (void)tarn__add(dir->limits.min_free, (uint64_t)dir->flight, &taken);
+    return taken > free_bytes ? taken - free_bytes : 0;
+}
+
+/* The wish is written first, and the sum read then: of two processes that do this at the
+ * same time, at least one sees both wishes, so the limit holds. */
 uint64_t tarn__cache_reserve(tarn__cachedir *dir, uint64_t blocks)
 {
     if (dir->full_until && now_ns() < dir->full_until) return 0;
@@ -129,14 +130,15 @@ uint64_t tarn__cache_reserve(tarn__cachedir *dir, uint64_t blocks)
         dir->full_until = now_ns() + 50000000; /* the next attempt */
         return 0;
     }
-    uint64_t left = room(dir) / TARN__CACHE_BLOCK;
-    if (left < blocks) dir->refused = true;
-    if (left < blocks) blocks = left;
-    if (blocks) {
-        dir->flight += (int64_t)(blocks * TARN__CACHE_BLOCK);
-        write_slot(dir);
-    }
-    return blocks;
+    dir->flight += (int64_t)(blocks * TARN__CACHE_BLOCK);
+    write_slot(dir);
+    uint64_t over = beyond_limit(dir), over_free = beyond_free_space(dir);
+    over = tarn__cache_blocks(over > over_free ? over : over_free);
+    if (!over) return blocks;
+    dir->refused = true;
+    over = over < blocks ? over : blocks;
+    tarn__cache_settle(dir, over, false);
+    return blocks - over;
 }
 
 void tarn__cache_settle(tarn__cachedir *dir, uint64_t blocks, bool stored)
@@ -148,9 +150,9 @@ void tarn__cache_settle(tarn__cachedir *dir, uint64_t blocks, bool stored)
     write_slot(dir);
 }
 
-void tarn__cache_freed(tarn__cachedir *dir, uint64_t bytes)
+void tarn__cache_account(tarn__cachedir *dir, int64_t bytes)
 {
-    dir->written -= (int64_t)bytes;
+    dir->written += bytes;
     if (dir->slot >= 0) write_slot(dir);
 }
 
@@ -181,7 +183,7 @@ void tarn__cache_make_room(tarn__cachedir *dir)
     if (freed) {
         dir->evict_from = dir->evict_pause = 0;
         dir->full_until = 0;
-        tarn__cache_freed(dir, freed);
+        tarn__cache_account(dir, -(int64_t)freed);
     }
     pthread_mutex_unlock(&dir->lock.mutex);
 }

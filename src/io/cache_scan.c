@@ -139,10 +139,12 @@ uint64_t tarn__cache_remove(int set, const tarn__cache_items *list, size_t i, si
 {
     uint64_t freed = 0;
     int lock = -1;
-    for (size_t k = i; k < end; k++)
-        if (!tarn__cache_is_map(list->items[k].name) &&
-            (lock = lock_unused(set, list->items[k].name)) < 0)
-            return 0;
+    for (size_t k = i; k < end; k++) {
+        if (tarn__cache_is_map(list->items[k].name)) continue;
+        if (lock >= 0) close(lock); /* another file with the same beginning */
+        lock = lock_unused(set, list->items[k].name);
+        if (lock < 0) return 0;
+    }
     for (int maps = 1; maps >= 0; maps--)
         for (size_t k = i; k < end; k++) {
             const tarn__cache_item *item = &list->items[k];

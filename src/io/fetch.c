@@ -83,6 +83,7 @@ static void init_fetcher(void)
     fetcher->identified = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
     fetcher->owner = getpid();
     fetcher->generation = 1;
+    fetcher->idle_ms = 1000 * TARN__FETCH_IDLE_SECONDS;
 }
 
 /* Runs before the TLS library ends, which was loaded earlier, and also when this library
@@ -509,7 +510,7 @@ static tarn_status ask_identity(tarn__fetched *object, tarn_error *err)
     return tarn__fetch_wait(&one, 1, err);
 }
 
-/* Somebody else asks; the lock is held. */
+/* Another thread asks; the lock is held. */
 static tarn_status share_answer(tarn__fetched *object, tarn_error *err)
 {
     uint64_t before = object->answers;

@@ -96,6 +96,7 @@ typedef struct tarn__fetcher {
     bool asleep;             /* it may be polling and not notice changes */
     bool cancels;            /* an active job was cancelled */
     bool stopping;           /* the process ends, or the library is unloaded */
+    int64_t idle_ms;         /* the thread ends after that time without jobs */
     struct tarn__loop *loop; /* while running */
     struct tarn__loop *lost; /* of the parent process: never used, never freed */
     pthread_cond_t identified;

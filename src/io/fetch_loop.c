@@ -404,8 +404,7 @@ static void end_dropped(tarn__loop *loop)
 /* How long nothing will happen by itself. */
 static int sleep_ms(const tarn__fetcher *f, const tarn__loop *loop)
 {
-    int64_t until =
-        loop->now_ms + (loop->count ? TICK_MS : 1000 * TARN__FETCH_IDLE_SECONDS);
+    int64_t until = loop->now_ms + (loop->count ? TICK_MS : f->idle_ms);
     for (const tarn__job *job = f->later; job; job = job->next)
         if (job->ready_ms < until) until = job->ready_ms;
     for (const tarn__host *h = f->hosts; h; h = h->next)
@@ -442,7 +441,7 @@ static plan make_plan(tarn__fetcher *f, tarn__loop *loop, int *out_sleep_ms)
     }
     if (loop->starting || loop->ended) return WORK;
     if (has_jobs(f)) loop->used_ms = loop->now_ms;
-    if (loop->now_ms - loop->used_ms >= 1000 * TARN__FETCH_IDLE_SECONDS) return STOP;
+    if (loop->now_ms - loop->used_ms >= f->idle_ms) return STOP;
     *out_sleep_ms = sleep_ms(f, loop);
     f->asleep = true;
     return SLEEP;

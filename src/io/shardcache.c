@@ -28,19 +28,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/crc.h"
 #include "base/error.h"
 #include "io/cache_inside.h"
 #include "io/file.h"
 
-enum { WORD = 64, CHUNK = 512, CHECKED = 64 };
+enum { WORD = TARN__CACHE_WORD, CHUNK = 512, CHECKED = 64 };
 
 /* --- Bits -------------------------------------------------------------------------- */
 
@@ -100,134 +98,7 @@ static bool is_lost(tarn__cached *c)
     return atomic_load_explicit(&c->lost, memory_order_acquire);
 }
 
-/* --- Opening ----------------------------------------------------------------------- */
-
-static tarn_status check_id(const char *shown, const tarn__object_id *id, tarn_error *err)
-{
-    const char *why = NULL;
-    if (id->size == UINT64_MAX)
-        why = "its size is unknown";
-    else if (id->etag[0] != '"' && !id->modified[0])
-        why = "the server sends neither a strong ETag nor a date of the last change, so "
-              "a change of the object would not be noticed";
-    if (why)
-        return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, shown, TARN_NO_OFFSET,
-                             "the object cannot be cached: %s", why);
-    if (id->size > TARN__MAX_CACHED)
-        return tarn__fail_at(err, TARN_ERR_LIMIT, shown, TARN_NO_OFFSET,
-                             "the object cannot be cached: it has %llu bytes, and "
-                             "TARN__MAX_CACHED is %llu",
-                             (unsigned long long)id->size,
-                             (unsigned long long)TARN__MAX_CACHED);
-    return TARN_OK;
-}
-
-static void show(char *out, size_t size, const char *text)
-{
-    tarn_printable(out, size, text, strlen(text));
-}
-
-static char *join(const tarn__cached *c, const char *name)
-{
-    size_t size = strlen(c->dir->path) + strlen(c->set->id) + strlen(name) + 3;
-    char *path = malloc(size);
-    if (path) snprintf(path, size, "%s/%s/%s", c->dir->path, c->set->id, name);
-    return path;
-}
-
-static tarn_status fill_in(tarn__cached *c, const char *url, const char *shown,
-                           const tarn__object_id *id, tarn_error *err)
-{
-    tarn__cache_head head = {.size = id->size};
-    c->size = id->size;
-    c->blocks = tarn__cache_blocks(id->size);
-    TARN_TRY(tarn__cache_name(&c->names, url, id, err));
-    memcpy(head.key, c->names.key, sizeof head.key);
-    memcpy(head.data, c->names.data, sizeof head.data);
-    show(head.url, sizeof head.url, shown);
-    show(head.etag, sizeof head.etag, id->etag);
-    show(head.modified, sizeof head.modified, id->modified);
-    size_t words = (size_t)(c->blocks / WORD + 1);
-    c->path = join(c, c->names.data);
-    c->map_path = join(c, c->names.map);
-    c->there = calloc(words, sizeof *c->there);
-    c->mine = calloc(words, sizeof *c->mine);
-    if (!c->path || !c->map_path || !c->there || !c->mine) return tarn__fail_memory(err);
-    return tarn__cached_open_files(c, &head, err);
-}
-
-static void make_condition(tarn__cached *c)
-{
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&c->moved, &attributes);
-    pthread_condattr_destroy(&attributes);
-}
-
-static void link_object(tarn__cached *c)
-{
-    pthread_mutex_lock(&c->dir->lock.mutex);
-    c->next = c->dir->objects;
-    c->back = &c->dir->objects;
-    if (c->next) c->next->back = &c->next;
-    c->dir->objects = c;
-    pthread_mutex_unlock(&c->dir->lock.mutex);
-}
-
-tarn_status tarn__cached_open(tarn__cachedir *dir, const char *dataset, const char *url,
-                              const char *shown, const tarn__object_id *id,
-                              tarn__cached **out, tarn_error *err)
-{
-    tarn__cacheset *set;
-    *out = NULL;
-    TARN_TRY(check_id(shown, id, err));
-    TARN_TRY(tarn__cacheset_get(dir, dataset, &set, err));
-    tarn__cached *c = calloc(1, sizeof *c);
-    if (!c) return tarn__fail_memory(err);
-    c->dir = dir;
-    c->set = set;
-    c->fd = c->map_fd = -1;
-    make_condition(c);
-    link_object(c);
-    tarn_status status = fill_in(c, url, shown, id, err);
-    if (c->blocks == 0) atomic_store(&c->complete, true);
-    if (status == TARN_OK)
-        *out = c;
-    else
-        tarn__cached_close(c);
-    return status;
-}
-
-void tarn__cached_close(tarn__cached *c)
-{
-    if (!c) return;
-    pthread_mutex_lock(&c->dir->lock.mutex);
-    *c->back = c->next;
-    if (c->next) c->next->back = c->back;
-    if (c->claimed) tarn__cache_settle(c->dir, c->claimed, false);
-    pthread_mutex_unlock(&c->dir->lock.mutex);
-    if (c->map_fd >= 0) close(c->map_fd);
-    if (c->fd >= 0) close(c->fd);
-    pthread_cond_destroy(&c->moved);
-    free(c->path);
-    free(c->map_path);
-    free(c->there);
-    free(c->mine);
-    free(c);
-}
-
-/* The parent's threads that waited for the condition do not exist here. */
-void tarn__cached_forget(tarn__cachedir *dir)
-{
-    for (tarn__cached *c = dir->objects; c; c = c->next) {
-        if (c->map_fd >= 0) close(c->map_fd);
-        c->map_fd = -1;
-        if (c->claimed) memset(c->mine, 0, (c->blocks / WORD + 1) * sizeof *c->mine);
-        c->claimed = 0;
-        make_condition(c);
-    }
-}
+/* --- What is there ------------------------------------------------------------------ */
 
 int tarn__cached_fd(const tarn__cached *c)
 {
@@ -238,8 +109,6 @@ const char *tarn__cached_path(const tarn__cached *c)
 {
     return c->path;
 }
-
-/* --- What is there ----------------------------------------------------------------- */
 
 /* If another program changes the length of the file, bytes that were there are not, and a
  * later write would turn them into zeros. */
@@ -305,6 +174,25 @@ static void refresh(tarn__cached *c, uint64_t first, uint64_t end, bool check)
     }
 }
 
+/* Another process may have dropped blocks that this one knows as there. */
+static bool all_have_entries(tarn__cached *c)
+{
+    tarn__cache_entry entries[CHUNK];
+    bool all = tarn__cached_map(c);
+    for (uint64_t at = 0; all && at < c->blocks; at += CHUNK) {
+        size_t n = c->blocks - at < CHUNK ? (size_t)(c->blocks - at) : CHUNK;
+        all = tarn__cache_entries_read(c->map_fd, c->map_path, entries, at, n, NULL) ==
+              TARN_OK;
+        for (size_t i = 0; all && i < n; i++)
+            if (!entries[i].tag) {
+                set_there(c, at + i, false);
+                c->scan = at + i;
+                all = false;
+            }
+    }
+    return all;
+}
+
 /* Moves scan over blocks that the file has. Each call reads one piece of the map unless
  * more of them came, so that all calls together read it about once. */
 static void look_for_completion(tarn__cached *c)
@@ -318,7 +206,7 @@ static void look_for_completion(tarn__cached *c)
         refresh(c, c->scan, end, false);
         if (!is_there(c, c->scan)) return;
     }
-    if (!has_size(c)) return;
+    if (!has_size(c) || !all_have_entries(c)) return;
     if (c->writable && tarn__cached_map(c))
         (void)!tarn__cache_set_whole(c->map_fd, c->map_path, c->tag, NULL);
     atomic_store_explicit(&c->complete, true, memory_order_release);
@@ -473,7 +361,8 @@ tarn_status tarn__cached_claim(tarn__cached *c, uint64_t offset, uint64_t size,
                              (unsigned long long)size, (unsigned long long)c->size);
     if (size == 0) return TARN_OK;
     pthread_mutex_lock(&c->dir->lock.mutex);
-    if (is_complete(c) && max)
+    /* If another program shortened a complete file, it is not complete any more. */
+    if (is_complete(c) && has_size(c) && max)
         add_span(&s, end, TARN__CACHED_THERE);
     else
         (void)tarn__cached_map(c);

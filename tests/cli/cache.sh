@@ -32,6 +32,8 @@ run cache c --verify --json | plain
 run cache c --verify --repair | plain
 run cache c --verify
 $tool check c $birds $birds/train-0000.tar v1 100000
+dd if=/dev/zero of="$file" bs=4096 seek=8 count=5 conv=notrunc status=none
+run cache c --verify --repair | plain
 $tool fill c $birds $birds/train-0000.tar v1 100000
 $tool check c $birds $birds/train-0000.tar v1 100000
 truncate -s 777 "$file"

@@ -139,9 +139,11 @@ class FaultProxy(threading.Thread):
         self.loop.set_exception_handler(lambda *_: None)
         self.loop.run_until_complete(asyncio.start_server(self.serve, sock=self.socket, limit=1 << 20))
         self.loop.run_forever()
-        for task in asyncio.all_tasks(self.loop):
+        tasks = asyncio.all_tasks(self.loop)
+        for task in tasks:
             task.cancel()
-        self.loop.run_until_complete(asyncio.sleep(0))
+        self.loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        self.loop.close()
 
     # --- Connections -------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ import contextlib
 import http.server
 import os
 import re
+import resource
 import socket
 import subprocess
 import sys
@@ -26,9 +27,9 @@ PIECE = f"{AT}+{SIZE}"
 NAMED = f"(bytes {AT}-{AT + SIZE - 1} were requested)"
 
 
-def fetch(url, *more, options=(), env=None):
+def fetch(url, *more, options=(), env=None, before=None):
     done = subprocess.run([TOOL, *FAST, *options, url, *more], input=b"", stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, env=environment(env), timeout=HANG)
+                          stderr=subprocess.PIPE, env=environment(env), timeout=HANG, preexec_fn=before)
     if "Sanitizer" in done.stderr.decode("utf-8", "replace"):
         sys.stdout.write("# " + done.stderr.decode("utf-8", "replace").replace("\n", "\n# "))
         done.returncode = 99
@@ -130,6 +131,27 @@ def nginx_checks(nginx):
         for _ in range(5):
             good(fetch(tls + "/x", *pieces(10_000, len(DATA)), options=["leave=1"], env=ca), b"")
 
+    def idle():
+        """the thread ends when nothing is fetched, and starts again"""
+        outcome = fetch(nginx.url + "/x", *pieces(100_000, len(DATA)), options=["again=1", "idle=1", "stats=1"])
+        good(outcome, DATA * 2)
+        expect(16 < stats(outcome)["connections"] <= 48, outcome)
+
+    def few_files():
+        """a process that may open few files gets few connections"""
+        def limit():
+            resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+        outcome = fetch(nginx.url + "/x", *pieces(10_000, len(DATA)), options=["stats=1"], before=limit)
+        good(outcome, DATA)
+        expect(stats(outcome)["connections"] <= 10, outcome)
+
+    def sessions():
+        """a second connection continues the TLS session of the first"""
+        (nginx.root / "tls.log").write_text("")
+        good(fetch(tls + "/single/x", "0+10", options=["again=1", "first=" + tls + "/single/small"], env=ca), DATA[:10] * 2)
+        log = (nginx.root / "tls.log").read_text().split()
+        expect(log == [".", "r", "r"], log)
+
     def cancelled():
         """ranges that are given up are over, and no memory is written after that"""
         outcome = fetch(nginx.url + "/x", *pieces(10_000, len(DATA)), options=["calls=1", "cancel=5"])
@@ -137,8 +159,8 @@ def nginx_checks(nginx):
         errors = outcome.err.count("cancelled: ")
         expect(len(outcome.out) == len(DATA) - errors * 10_000 >= 50_000, outcome)
 
-    return [identity, shared, many, secure, second_version, redirected, outside, replaced, swapped, forked, left,
-            cancelled]
+    return [identity, shared, many, secure, second_version, redirected, outside, replaced, swapped, forked, left, idle,
+            few_files, sessions, cancelled]
 
 
 # --- A server without ranges --------------------------------------------------------------
@@ -300,6 +322,20 @@ def fault_checks(nginx):
         good(outcome, DATA)
         expect(stats(outcome)["retries"] > 30, outcome)
 
+    def ranked():
+        """a range with a smaller rank is requested earlier"""
+        with faulty(nginx) as proxy:
+            good(fetch(proxy.url + "/x", *pieces(10_000, len(DATA)), options=["reverse=1", *identity]), DATA)
+            asked = [int(re.search(r"\d+", head.get("Range"))[0]) // 10_000 for _, _, head in proxy.requests]
+        expect(len(asked) == 300 and set(asked[:16]) == set(range(284, 300)), asked)
+        expect(all(abs(299 - n - i) < 100 for i, n in enumerate(asked)), asked)
+
+    def stress():
+        """threads that fetch, wait and cancel at once, with faults, get the right bytes"""
+        faults = [Fault(f.name, chance=0.01, after=f.after) for f in PASSING if f.name in ("cut", "reset", "hangup")]
+        with faulty(nginx, *faults) as proxy:
+            good(fetch(proxy.url + "/x", options=["stress=8", f"file={nginx.www / 'x'}", *identity, "retries=9"]), b"")
+
     def expired():
         """a token that expires in the middle is replaced once, and requests are signed again"""
         parts = pieces(100_000, len(DATA))
@@ -329,7 +365,7 @@ def fault_checks(nginx):
         bad(fetch(f"http://127.0.0.1:{port}/x", PIECE, options=["retries=1"]), "connect", NAMED)
         bad(fetch("http://nowhere.invalid/x", PIECE, options=["retries=0"]), "resolve", NAMED)
 
-    return [passing, staying, continues, changes, nameless, stalled, storm, patient, mixture, expired, guarded, absent]
+    return [passing, staying, continues, changes, nameless, stalled, storm, patient, mixture, ranked, stress, expired, guarded, absent]
 
 
 def main():

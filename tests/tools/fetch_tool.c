@@ -10,12 +10,16 @@
  *   again=1      everything twice, in the same process
  *   pause=1      waits for a line on standard input before the ranges
  *   threads=N    that many threads ask for the identity
- *   first=URL    identifies another object before everything else
- *   token=1      signs requests with a token; an expired one is followed by the next
+ *   idle=1       the thread ends between the passes of again=1
+ *   reverse=1    the last range has the first rank
+ *   stress=N     N threads fetch random ranges, and wait for them or cancel them;
+ * file=PATH has the right bytes first=URL    identifies another object before everything
+ * else token=1      signs requests with a token; an expired one is followed by the next
  *   leave=1      ends the process without waiting
  *   stats=1      the statistics on standard error, at the end
  * Exits 1 with "status: text" on standard error, for each range that failed. */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,15 +28,15 @@
 
 #include <tarn/tarn.h>
 
-#include "io/fetch.h"
+#include "io/fetch_inside.h"
 
 enum { MOST = 100000 };
 
 static struct {
     unsigned long long size, calls, fork, cancel, again, pause, threads, leave, stats;
     unsigned long long connect_seconds, stall_seconds, retries, min_speed;
-    unsigned long long token;
-    const char *etag, *modified, *first;
+    unsigned long long token, idle, reverse, stress;
+    const char *etag, *modified, *first, *file;
 } o = {.size = UINT64_MAX, .connect_seconds = 30, .stall_seconds = 60, .retries = 5};
 
 static tarn__fetch fetches[MOST], *list[MOST];
@@ -96,6 +100,9 @@ static bool option(const char *arg)
     NUMBER(pause);
     NUMBER(threads);
     NUMBER(token);
+    NUMBER(idle);
+    NUMBER(reverse);
+    NUMBER(stress);
     NUMBER(leave);
     NUMBER(stats);
     NUMBER(connect_seconds);
@@ -103,7 +110,7 @@ static bool option(const char *arg)
     NUMBER(retries);
     NUMBER(min_speed);
     return text(arg, "etag", &o.etag) || text(arg, "modified", &o.modified) ||
-           text(arg, "first", &o.first);
+           text(arg, "first", &o.first) || text(arg, "file", &o.file);
 }
 
 static tarn_status sign(void *signer, const tarn__http_request *request, tarn__http *http,
@@ -176,7 +183,7 @@ static int parse_ranges(char **args)
         if (*plus != '+') return 2;
         f->size = strtoull(plus + 1, NULL, 10);
         f->to = malloc(f->size);
-        f->rank = count;
+        f->rank = o.reverse ? MOST - count : count;
         if (o.calls) f->over = on_over;
         list[count++] = f;
     }
@@ -234,10 +241,90 @@ static int fetch_in_child(void)
     return code ? code : WEXITSTATUS(status);
 }
 
+/* --- Stress --- */
+
+enum { ROUNDS = 40, AT_ONCE = 12, LONGEST = 50000 };
+
+static unsigned char *right;
+static size_t right_size;
+static atomic_int wrong;
+
+static unsigned draw(unsigned *state, unsigned below)
+{
+    *state = *state * 1103515245 + 12345;
+    return (*state >> 8) % below;
+}
+
+static void check_range(const tarn__fetch *f)
+{
+    bool over = f->status == TARN_OK || f->status == TARN_ERR_CANCELLED;
+    if (!over) fail(&f->error);
+    if (!over || (f->status == TARN_OK && memcmp(f->to, right + f->offset, f->size) != 0))
+        wrong = 1;
+}
+
+static void *fetch_at_random(void *seed)
+{
+    unsigned state = (unsigned)(size_t)seed;
+    tarn__fetch own[AT_ONCE], *all[AT_ONCE];
+    unsigned char *memory = malloc((size_t)AT_ONCE * LONGEST);
+    tarn_error err;
+    for (int round = 0; memory && round < ROUNDS; round++) {
+        size_t n = 1 + draw(&state, AT_ONCE);
+        for (size_t i = 0; i < n; i++) {
+            size_t size = 1 + draw(&state, LONGEST);
+            own[i] =
+                (tarn__fetch){.object = object, .size = size, .rank = draw(&state, 9)};
+            own[i].offset = draw(&state, (unsigned)(right_size - size));
+            own[i].to = memory + i * LONGEST;
+            all[i] = &own[i];
+        }
+        if (tarn__fetch_begin(all, n, &err) != TARN_OK) wrong = 1;
+        bool cancel = draw(&state, 3) == 0;
+        if (cancel) tarn__fetch_cancel(all, n / 2);
+        size_t from = cancel ? n / 2 : 0;
+        tarn_status status = tarn__fetch_wait(all + from, n - from, &err);
+        (void)status; /* each has its own */
+        for (size_t i = 0; i < n; i++)
+            check_range(&own[i]);
+    }
+    free(memory);
+    return NULL;
+}
+
+static int stress(void)
+{
+    pthread_t threads[64];
+    FILE *f = fopen(o.file, "rb");
+    if (!f || o.stress > 64) return 2;
+    right = malloc(64 << 20);
+    right_size = fread(right, 1, 64 << 20, f);
+    fclose(f);
+    for (size_t i = 0; i < o.stress; i++)
+        if (pthread_create(&threads[i], NULL, fetch_at_random, (void *)(i + 1)) != 0)
+            return 3;
+    for (size_t i = 0; i < o.stress; i++)
+        pthread_join(threads[i], NULL);
+    free(right);
+    return wrong ? 1 : 0;
+}
+
+static void await_idle(void)
+{
+    tarn__fetcher *f = &tarn__fetcher_state;
+    for (bool running = true; running;) {
+        usleep(1000);
+        pthread_mutex_lock(&f->lock.mutex);
+        running = f->running;
+        pthread_mutex_unlock(&f->lock.mutex);
+    }
+}
+
 static int run(char **args)
 {
     int code = parse_ranges(args);
     if (code) return code;
+    if (o.stress) return stress();
     if (count == 0) return show_identity();
     if (o.pause) getchar();
     if (o.leave) {
@@ -247,6 +334,7 @@ static int run(char **args)
     }
     code = o.fork ? fetch_in_child() : fetch_all();
     if (o.again && !code) {
+        if (o.idle) await_idle();
         if (o.pause) getchar();
         code = fetch_all();
     }
@@ -278,6 +366,7 @@ int main(int argc, char **argv)
         tarn__fetched_close(object);
     }
     if (!code) code = open_object(*arg);
+    if (o.idle) tarn__fetcher_state.idle_ms = 1;
     if (!code) code = run(arg + 1);
     if (o.stats) show_stats();
     for (size_t i = 0; i < count; i++)

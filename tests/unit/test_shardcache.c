@@ -183,6 +183,41 @@ static void a_shortened_file_is_fetched_again(void **state)
     tarn__cachedir_close(cache);
 }
 
+static void a_complete_file_that_is_shortened_passes(void **state)
+{
+    (void)state;
+    tarn__cachedir *cache = open_cache("c", 0);
+    tarn__cached *c = open_object(cache, URL, "1");
+    fill(c);
+    claims(c, 0, BLOCKS, TARN__CACHED_THERE);
+    shorten(c->path, SIZE - 1);
+    claims(c, 0, BLOCKS, TARN__CACHED_PASSED);
+    assert_false(tarn__cached_complete(c));
+    tarn__cached_close(c);
+    tarn__cachedir_close(cache);
+}
+
+static void a_folder_that_is_removed_in_use_only_loses(void **state)
+{
+    (void)state;
+    char command[1024];
+    tarn__cachedir *cache = open_cache("c", 0);
+    tarn__cached *a = open_object(cache, URL, "1");
+    claims(a, 0, 5, TARN__CACHED_CLAIMED);
+    snprintf(command, sizeof command, "rm -r %s", in("c"));
+    assert_int_equal(system(command), 0);
+    OK(put(a, 0, 5));
+    assert_int_equal(check_bytes(a), 5);
+    tarn__cached *b = open_object(cache, URL "2", "1");
+    tarn__cached *c = open_sized(cache, "another", URL, "1", SIZE);
+    claims(b, 0, BLOCKS, TARN__CACHED_PASSED);
+    claims(c, 0, BLOCKS, TARN__CACHED_PASSED);
+    tarn__cached_close(a);
+    tarn__cached_close(b);
+    tarn__cached_close(c);
+    tarn__cachedir_close(cache);
+}
+
 static void a_damaged_map_is_not_believed(void **state)
 {
     (void)state;
@@ -297,6 +332,28 @@ static void dropped_blocks_are_fetched_again(void **state)
     tarn__cachedir_close(cache);
 }
 
+static void a_block_that_another_process_dropped_is_not_part_of_the_whole(void **state)
+{
+    (void)state;
+    tarn__cachedir *one = open_cache("c", 0), *two = open_cache("c", 0);
+    tarn__cached *a = open_object(one, URL, "1"), *b = open_object(two, URL, "1");
+    claims(a, 0, BLOCKS - 1, TARN__CACHED_CLAIMED);
+    OK(put(a, 0, BLOCKS - 1));
+    tarn__cached_drop(b, 5, 1);
+    claims(a, BLOCKS - 1, 1, TARN__CACHED_CLAIMED);
+    OK(put(a, BLOCKS - 1, 1));
+    assert_false(tarn__cached_complete(a));
+    claims(a, 5, 1, TARN__CACHED_CLAIMED);
+    OK(put(a, 5, 1));
+    assert_true(tarn__cached_complete(a));
+    assert_int_equal(check_bytes(b), BLOCKS);
+    assert_true(tarn__cached_complete(b));
+    tarn__cached_close(a);
+    tarn__cached_close(b);
+    tarn__cachedir_close(one);
+    tarn__cachedir_close(two);
+}
+
 /* --- Restarts ----------------------------------------------------------------------- */
 
 /* After a power failure the map may say more than the disk has. */
@@ -391,11 +448,50 @@ static void what_is_cached_stays_and_the_rest_passes(void **state)
     tarn__cachedir_close(cache);
 }
 
+/* Blocks in another exact shuffle; returns how many were there. */
+static uint64_t run_epoch(tarn__cached *c, uint64_t *order, uint32_t *seed)
+{
+    tarn__cached_span s[1];
+    uint64_t hits = 0, end;
+    size_t n;
+    for (uint64_t i = c->blocks; i-- > 1;) {
+        *seed = *seed * 1664525u + 1013904223u;
+        uint64_t k = (*seed >> 8) % (i + 1), old = order[i];
+        order[i] = order[k];
+        order[k] = old;
+    }
+    for (uint64_t i = 0; i < c->blocks; i++) {
+        OK(tarn__cached_claim(c, order[i] * BLOCK, BLOCK, s, 1, &n, &end, &err));
+        hits += s[0].state == TARN__CACHED_THERE;
+        if (s[0].state == TARN__CACHED_CLAIMED) OK(put(c, s[0].first, 1));
+    }
+    return hits;
+}
+
+static void hits_of_an_epoch_are_the_share_that_is_cached(void **state)
+{
+    (void)state;
+    enum { MANY = 600 };
+    uint64_t order[MANY];
+    uint32_t seed = 5;
+    tarn__cachedir *cache = open_cache("c", MANY / 2 * BLOCK);
+    tarn__cached *c = open_sized(cache, DATASET, URL, "1", MANY * BLOCK);
+    for (uint64_t i = 0; i < MANY; i++)
+        order[i] = i;
+    assert_int_equal(run_epoch(c, order, &seed), 0);
+    uint64_t cached = check_bytes(c);
+    assert_in_range(cached, MANY * 49 / 100, MANY / 2);
+    for (int epoch = 0; epoch < 3; epoch++)
+        assert_int_equal(run_epoch(c, order, &seed), cached);
+    tarn__cached_close(c);
+    tarn__cachedir_close(cache);
+}
+
 static void some_space_of_the_disk_stays_free(void **state)
 {
     (void)state;
     tarn__cachedir *cache;
-    tarn__cache_limits limits = {.min_free = UINT64_C(1) << 62};
+    tarn__cache_limits limits = {.min_free = UINT64_MAX};
     OK(tarn__cachedir_open(in("c"), &limits, &cache, &err));
     tarn__cached *c = open_object(cache, URL, "1");
     claims(c, 0, BLOCKS, TARN__CACHED_PASSED);
@@ -521,7 +617,7 @@ static void the_first_process_counts_what_is_there(void **state)
     tarn__cachedir *cache = open_cache("c", 0);
     tarn__cached *c = open_object(cache, URL, "1");
     fill(c);
-    assert_int_equal(cache->written, BLOCKS * BLOCK);
+    assert_int_equal(cache->written, BLOCKS * BLOCK + TARN__CACHE_HEAD + 8 * BLOCKS);
     claims(c, 0, BLOCKS, TARN__CACHED_THERE);
     cache->flight = 1 << 30; /* as if it had been killed */
     tarn__cached_drop(c, 0, 1);
@@ -576,15 +672,19 @@ int main(void)
         IN_OWN_FOLDER(objects_are_told_apart_by_what_is_hidden),
         IN_OWN_FOLDER(an_object_without_a_version_is_not_cached),
         IN_OWN_FOLDER(a_shortened_file_is_fetched_again),
+        IN_OWN_FOLDER(a_complete_file_that_is_shortened_passes),
+        IN_OWN_FOLDER(a_folder_that_is_removed_in_use_only_loses),
         IN_OWN_FOLDER(a_damaged_map_is_not_believed),
         IN_OWN_FOLDER(a_map_that_is_shortened_in_use_only_loses),
         IN_OWN_FOLDER(a_map_of_a_newer_tarn_is_left_alone),
         IN_OWN_FOLDER(links_are_not_followed),
         IN_OWN_FOLDER(dropped_blocks_are_fetched_again),
+        IN_OWN_FOLDER(a_block_that_another_process_dropped_is_not_part_of_the_whole),
         IN_OWN_FOLDER(after_a_restart_blocks_must_have_their_checksums),
         IN_OWN_FOLDER(a_whole_copy_that_was_synced_survives_a_restart),
         IN_OWN_FOLDER(a_copied_cache_is_not_believed_by_its_tags),
         IN_OWN_FOLDER(what_is_cached_stays_and_the_rest_passes),
+        IN_OWN_FOLDER(hits_of_an_epoch_are_the_share_that_is_cached),
         IN_OWN_FOLDER(some_space_of_the_disk_stays_free),
         IN_OWN_FOLDER(other_datasets_are_evicted_longest_unused_first),
         IN_OWN_FOLDER(what_is_open_is_not_evicted),

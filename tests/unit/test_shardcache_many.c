@@ -186,6 +186,61 @@ static void threads_fetch_each_block_once(void **state)
     tarn__cachedir_close(cache);
 }
 
+/* --- Eviction ----------------------------------------------------------------------- */
+
+enum { ROUNDS = 60, SMALL = 30 };
+
+static tarn__cached *open_any(tarn__cachedir *cache, uint32_t *seed)
+{
+    static const char *const datasets[] = {"one", "two", "three"};
+    static const char *const urls[] = {"https://h/a.tar", "https://h/b.tar"};
+    static const char *const etags[] = {"1", "2"};
+    return open_sized(cache, datasets[draw(seed) % 3], urls[draw(seed) % 2],
+                      etags[draw(seed) % 2], SMALL * BLOCK - 5);
+}
+
+/* Opens, fills, checks and closes objects, in a cache that has room for a few. */
+static void churn(uint32_t seed)
+{
+    tarn__cachedir *cache = open_cache("c", 3 * SMALL * BLOCK);
+    for (int i = 0; i < ROUNDS; i++) {
+        tarn__cached *c = open_any(cache, &seed);
+        (void)check_bytes(c);
+        fill(c);
+        if (draw(&seed) % 8 == 0) tarn__cached_drop(c, draw(&seed) % SMALL, 1);
+        fill(c);
+        (void)check_bytes(c);
+        if (draw(&seed) % 4) {
+            tarn__cached_close(c);
+            continue;
+        }
+        cache->evict_from = 0;
+        tarn__cached_close(c);
+        tarn__cachedir_close(cache);
+        if (draw(&seed) % 16 == 0) kill(getpid(), SIGKILL);
+        cache = open_cache("c", 3 * SMALL * BLOCK);
+    }
+    tarn__cachedir_close(cache);
+}
+
+static void objects_that_are_evicted_and_opened_at_once_are_right(void **state)
+{
+    (void)state;
+    int how;
+    for (uint32_t i = 0; i < 4; i++)
+        if (fork() == 0) {
+            churn(i);
+            _exit(0);
+        }
+    for (int i = 0; i < 4; i++) {
+        assert_true(wait(&how) > 0);
+        assert_true(how == 0 || (WIFSIGNALED(how) && WTERMSIG(how) == SIGKILL));
+    }
+    tarn__cachedir *cache = open_cache("c", 0);
+    assert_in_range(cache->written, 1, 4 * SMALL * BLOCK + 12 * 2 * BLOCK);
+    tarn__cachedir_close(cache);
+}
+
 /* --- Fork ------------------------------------------------------------------------- */
 
 static void say(int fd)
@@ -317,6 +372,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IN_OWN_FOLDER(processes_that_are_killed_hold_up_nobody),
         IN_OWN_FOLDER(threads_fetch_each_block_once),
+        IN_OWN_FOLDER(objects_that_are_evicted_and_opened_at_once_are_right),
         IN_OWN_FOLDER(a_claim_does_not_live_on_in_a_child),
         IN_OWN_FOLDER(a_child_has_its_own_claims),
         IN_OWN_FOLDER(waiting_ends_with_the_claim_or_by_cancel),
