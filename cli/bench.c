@@ -126,7 +126,8 @@ static tarn_status evict(bench *b, bool cold, tarn_error *err)
 
 static bool has_images(const tarn_dataset *set)
 {
-    static const char *const kinds[] = {"jpg", "jpeg", "png", "webp", "ppm", "img"};
+    static const char *const kinds[] = {"jpg", "jpeg", "png", "webp",
+                                        "jxl", "ppm",  "img"};
     for (uint32_t i = 0; tarn_dataset_field(set, i); i++)
         for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
             if (cli_field_is(tarn_dataset_field(set, i), kinds[k])) return true;

@@ -18,6 +18,7 @@ import tempfile
 import zlib
 
 from corpus_gnz import array_files
+from corpus_jxl import jxl_images
 from corpus_image import filtered_png, images
 
 ROOT = pathlib.Path(__file__).resolve().parent
@@ -721,7 +722,7 @@ def corpus():
                           ("codec", fields()), ("samples", streams()), ("filter", filters()),
                           ("urls", urls()), ("http", answers()), ("gnz", array_files()),
                           ("journal", journals()), ("order", states()), ("image", images()),
-                          ("manifest", manifests())):
+                          ("manifest", manifests()), ("jxl", jxl_images())):
         yield target, dict(seeds)
 
 

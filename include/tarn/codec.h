@@ -100,12 +100,19 @@ typedef struct tarn_encode_options {
     int gzip_level;  /* 0 to 9 */
     int zstd_level;  /* 1 to 22 */
     bool npz_stored; /* do not compress the members of an npz */
+    /* JPEG XL: distance 0 to 25, where 1 is visually lossless; effort 1 to 10, which is
+     * like 9 before libjxl 0.10. f4 without loss needs libjxl 0.10. */
+    bool jxl_lossless;
+    bool jxl_container; /* write the container format */
+    int jxl_effort;
+    double jxl_distance;
 } tarn_encode_options;
 
 #define TARN_ENCODE_OPTIONS_INIT                                                         \
     {                                                                                    \
         .size = sizeof(tarn_encode_options), .jpeg_quality = 100, .webp_quality = 80,    \
-        .png_level = 6, .gzip_level = 9, .zstd_level = 3                                 \
+        .png_level = 6, .gzip_level = 9, .zstd_level = 3, .jxl_effort = 7,               \
+        .jxl_distance = 1                                                                \
     }
 TARN_API void tarn_encode_options_init(tarn_encode_options *options, size_t size);
 

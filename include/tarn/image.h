@@ -11,10 +11,12 @@
  *     if (tarn_image_run(decoder, &steps, jpeg, jpeg_size, draw, out, out_size, &err) !=
  *         TARN_OK) ...
  *
- * The formats are JPEG, PNG, WebP and binary PPM, recognised by their first bytes. Pixels
- * are 8-bit samples with interleaved channels: 1 grey, 3 RGB, 4 RGBA (alpha is not
- * premultiplied). CMYK and YCCK JPEGs become RGB. An orientation in the
- * metadata is applied only with TARN_DECODE_UPRIGHT, before everything else.
+ * The formats are JPEG, PNG, WebP, JPEG XL and binary PPM, recognised by their first
+ * bytes. JPEG XL needs libjxl, which is loaded for the first such image. Pixels are 8-bit
+ * samples with interleaved channels: 1 grey, 3 RGB, 4 RGBA (alpha is not premultiplied).
+ * CMYK and YCCK JPEGs become RGB. An orientation in EXIF data is applied only with
+ * TARN_DECODE_UPRIGHT, before everything else; the orientation of a JPEG XL is part of
+ * the image and always applied.
  *
  * A decoder keeps the handles of the image libraries and all buffers between calls. Only
  * one thread at a time may use it. The result depends only on the bytes, the steps and
@@ -39,7 +41,8 @@ typedef enum tarn_image_format {
     TARN_IMAGE_JPEG = 1,
     TARN_IMAGE_PNG = 2,
     TARN_IMAGE_WEBP = 3,
-    TARN_IMAGE_PPM = 4
+    TARN_IMAGE_PPM = 4,
+    TARN_IMAGE_JXL = 5
 } tarn_image_format;
 
 /* The contents of an image's header; with TARN_DECODE_UPRIGHT, of the image after it is

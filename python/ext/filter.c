@@ -66,15 +66,28 @@ static PyObject *fields(PyObject *self, PyObject *unused)
     return names_by(self, tarn_dataset_field);
 }
 
-/* For each field, its names in the file. */
+/* The codec that a record pack's header names for its payloads, or NULL. */
+static const char *codec_of_payload(tarn_dataset *set, uint32_t field)
+{
+    tarn_field_form form;
+    tarn_error ignored;
+    if (tarn_dataset_count(set) == 0 ||
+        tarn_dataset_form(set, 0, field, &form, sizeof form, &ignored) != TARN_OK)
+        return NULL;
+    return form.form == TARN_FORM_BYTES && strcmp(form.codec, "bin") != 0 ? form.codec
+                                                                          : NULL;
+}
+
+/* For each field, its names in the file, or the codec that stands for them. */
 static PyObject *stored(PyObject *self, PyObject *unused)
 {
     PyObject *out = PyList_New(0);
     for (uint32_t i = 0; out && tarn_dataset_field(set_of(self), i); i++) {
         PyObject *list = PyList_New(0);
-        const char *name;
-        for (uint32_t k = 0;
-             list && (name = tarn_dataset_field_stored(set_of(self), i, k)); k++) {
+        const char *codec = codec_of_payload(set_of(self), i), *name = codec;
+        for (uint32_t k = 0; list; k++, name = NULL) {
+            if (!name && !codec) name = tarn_dataset_field_stored(set_of(self), i, k);
+            if (!name) break;
             PyObject *text = tarnpy_text(name, strlen(name));
             if (!text || PyList_Append(list, text) != 0) Py_CLEAR(list);
             Py_XDECREF(text);

@@ -92,8 +92,30 @@ static PyObject *image_known(PyObject *module, PyObject *object)
     return PyBool_FromLong(info.format && status != TARN_ERR_UNSUPPORTED);
 }
 
+PyDoc_STRVAR(jxl_encode_doc,
+             "jxl_encode(array, lossless, distance, effort, container)\n--\n\nReturns "
+             "JPEG XL bytes.");
+
+static PyObject *jxl_encode(PyObject *module, PyObject *args)
+{
+    PyObject *array, *result = NULL;
+    int lossless, container;
+    tarn_bytes out = TARN_BYTES_INIT;
+    tarn_encode_options o = TARN_ENCODE_OPTIONS_INIT;
+    if (!PyArg_ParseTuple(args, "Opdip:jxl_encode", &array, &lossless, &o.jxl_distance,
+                          &o.jxl_effort, &container))
+        return NULL;
+    o.jxl_lossless = lossless;
+    o.jxl_container = container;
+    if (tarnpy_encode(tarnpy_module_state(module), "jxl", array, &o, &out) == 0)
+        result = PyBytes_FromStringAndSize((const char *)out.data, (Py_ssize_t)out.size);
+    tarn_bytes_release(&out);
+    return result;
+}
+
 static PyMethodDef functions[] = {
     {"image_known", image_known, METH_O, image_known_doc},
+    {"jxl_encode", jxl_encode, METH_VARARGS, jxl_encode_doc},
     {"thumbnail", thumbnail, METH_VARARGS, thumbnail_doc},
     {NULL, NULL, 0, NULL},
 };

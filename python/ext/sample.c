@@ -113,8 +113,10 @@ static PyObject *formed(const source *from, tarn_view *view)
         tarn_view_release(view);
         return tarnpy_raise_key(from->dataset->state, &err);
     }
-    if (form.form == TARN_FORM_NAMED) return decoded(from, form.codec, view);
-    if (form.form == TARN_FORM_BYTES) return bytes_of(view);
+    if (form.form == TARN_FORM_BYTES && strcmp(form.codec, "bin") == 0)
+        return bytes_of(view);
+    if (form.form == TARN_FORM_NAMED || form.form == TARN_FORM_BYTES)
+        return decoded(from, form.codec, view);
     if (form.form == TARN_FORM_ARRAY) return row_of(from, &form, view);
     if (form.form != TARN_FORM_TEXT) {
         tarn_value value = {

@@ -94,26 +94,27 @@ typedef struct settings {
     PyObject *mtime; /* None or an int */
     const char *mtime_text, *user, *group;
     int jpeg_quality, subsampling, webp_quality, webp_lossless, png_level, gzip_level,
-        zstd_level, npz_stored;
+        zstd_level, npz_stored, jxl_lossless, jxl_effort;
+    double jxl_distance;
 } settings;
 
 static int parse(settings *s, PyObject *args, PyObject *kwargs)
 {
     static const char *const words[] = {
-        "kind",         "target",      "fold",         "stream",        "opener",
-        "hook",         "progress",    "encoder",      "encoders",      "fallback",
-        "start",        "max_count",   "max_size",     "roll",          "append",
-        "resume",       "overwrite",   "no_sync",      "allow_pipe",    "filter",
-        "level",        "digits",      "threads",      "uid",           "gid",
-        "mode",         "names",       "rules",        "keep_order",    "flavour",
-        "keep_meta",    "mtime",       "mtime_text",   "user",          "group",
-        "jpeg_quality", "subsampling", "webp_quality", "webp_lossless", "png_level",
-        "gzip_level",   "zstd_level",  "npz_stored",   "silent",        "repeat_keys",
-        "exact_fields", NULL};
+        "kind",         "target",       "fold",         "stream",        "opener",
+        "hook",         "progress",     "encoder",      "encoders",      "fallback",
+        "start",        "max_count",    "max_size",     "roll",          "append",
+        "resume",       "overwrite",    "no_sync",      "allow_pipe",    "filter",
+        "level",        "digits",       "threads",      "uid",           "gid",
+        "mode",         "names",        "rules",        "keep_order",    "flavour",
+        "keep_meta",    "mtime",        "mtime_text",   "user",          "group",
+        "jpeg_quality", "subsampling",  "webp_quality", "webp_lossless", "png_level",
+        "gzip_level",   "zstd_level",   "npz_stored",   "silent",        "repeat_keys",
+        "exact_fields", "jxl_lossless", "jxl_effort",   "jxl_distance",  NULL};
     return PyArg_ParseTupleAndKeywords(
         args, kwargs,
         "iO&|z$OOOOOOOO&O&O&ippppp"
-        "iiIIIIIiipipOzzziiipiiipppp:_open",
+        "iiIIIIIiipipOzzziiipiiipppppid:_open",
         TARNPY_WORDS(words), &s->kind, tarnpy_path, &s->target, &s->fold, &s->stream,
         &s->opener, &s->hook, &s->progress, &s->encoder, &s->encoders, &s->fallback,
         tarnpy_number, &s->start, tarnpy_number, &s->max_count, tarnpy_number,
@@ -122,7 +123,8 @@ static int parse(settings *s, PyObject *args, PyObject *kwargs)
         &s->mode, &s->names, &s->rules, &s->keep_order, &s->flavour, &s->keep_meta,
         &s->mtime, &s->mtime_text, &s->user, &s->group, &s->jpeg_quality, &s->subsampling,
         &s->webp_quality, &s->webp_lossless, &s->png_level, &s->gzip_level,
-        &s->zstd_level, &s->npz_stored, &s->silent, &s->repeat_keys, &s->exact_fields);
+        &s->zstd_level, &s->npz_stored, &s->silent, &s->repeat_keys, &s->exact_fields,
+        &s->jxl_lossless, &s->jxl_effort, &s->jxl_distance);
 }
 
 static settings defaults(void)
@@ -142,7 +144,10 @@ static settings defaults(void)
                       .png_level = e.png_level,
                       .gzip_level = e.gzip_level,
                       .zstd_level = e.zstd_level,
-                      .npz_stored = e.npz_stored};
+                      .npz_stored = e.npz_stored,
+                      .jxl_lossless = e.jxl_lossless,
+                      .jxl_effort = e.jxl_effort,
+                      .jxl_distance = e.jxl_distance};
 }
 
 static PyObject *given(PyObject *object)
@@ -163,6 +168,9 @@ static int take_rules(writer *w, const settings *s)
     e.gzip_level = s->gzip_level;
     e.zstd_level = s->zstd_level;
     e.npz_stored = s->npz_stored;
+    e.jxl_lossless = s->jxl_lossless;
+    e.jxl_effort = s->jxl_effort;
+    e.jxl_distance = s->jxl_distance;
     w->rules = (tarnpy_rules){.flavour = (tarnpy_flavour)s->flavour,
                               .keep_meta = s->keep_meta,
                               .encoders = given(s->encoders),

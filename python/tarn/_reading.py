@@ -14,7 +14,7 @@ __all__ = ["DECODERS", "Decoder", "Reading"]
 Decoder = Callable[[bytes], Any]
 Plan = Union[str, Decoder]
 
-IMAGES = frozenset({"image", "img", "jpeg", "jpg", "pgm", "png", "ppm", "webp"})
+IMAGES = frozenset({"image", "img", "jpeg", "jpg", "jxl", "pgm", "png", "ppm", "webp"})
 LABELS = frozenset({"seg8", "seg16", "seg24", "seg32"})
 # : Names of native codecs, which `decoders=` accepts as well.
 CODECS = IMAGES | LABELS | {

@@ -81,6 +81,9 @@ class WriterOptions(TypedDict, total=False):
     subsampling: str
     webp_quality: int
     webp_lossless: bool
+    jxl_distance: float
+    jxl_lossless: bool
+    jxl_effort: int
     png_level: int
     gzip_level: int
     zstd_level: int
@@ -120,7 +123,8 @@ def _tqdm() -> Callable[[int, int], object]:
 
 
 _PLAIN = ("user", "group", "uid", "gid", "mode", "jpeg_quality", "webp_quality", "webp_lossless",
-          "png_level", "gzip_level", "zstd_level", "npz_stored")
+          "jxl_distance", "jxl_lossless", "jxl_effort", "png_level", "gzip_level", "zstd_level",
+          "npz_stored")
 _LARGEST = {"uid": 2**32 - 1, "gid": 2**32 - 1, "mode": 0o7777}
 
 
@@ -134,7 +138,7 @@ def _settings(options: WriterOptions) -> dict[str, Any]:
                 raise UsageError(f"{name} must be a str, not {value!r}")
         elif name in _LARGEST:
             made[name] = whole(name, value, 0, _LARGEST[name])
-        elif name not in ("npz_stored", "webp_lossless"):
+        elif name not in ("npz_stored", "webp_lossless", "jxl_lossless", "jxl_distance"):
             made[name] = whole(name, value, -2**31, 2**31 - 1)
     made["flavour"] = _TARN if rest.pop("encode", True) else _BYTES
     encoders = rest.pop("encoders", None)

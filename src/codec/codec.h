@@ -52,13 +52,14 @@ TARN_CHECKED tarn_status tarn__alloc_items(size_t count, size_t size, void *out,
 
 #define TARN__DTYPE(order, kind, size) ((tarn_dtype){(order), (kind), (size)})
 #define TARN__U1                       TARN__DTYPE('|', 'u', 1)
+#define TARN__U2                       TARN__DTYPE('<', 'u', 2)
 
 /* The class of a field's codec, for callers that decode many fields. */
 typedef enum tarn__codec_class {
     TARN__CODEC_NONE,   /* bytes; also lists of arrays, which do not fit into a batch */
     TARN__CODEC_NUMBER, /* built-in and not compressed: numbers */
     TARN__CODEC_NPY,
-    TARN__CODEC_IMAGE, /* JPEG, PNG, WebP, PPM */
+    TARN__CODEC_IMAGE, /* JPEG, PNG, WebP, JPEG XL, PPM */
     TARN__CODEC_OTHER  /* only tarn_decode knows */
 } tarn__codec_class;
 
@@ -75,12 +76,13 @@ bool tarn__codec_is_array(const char *field);
 
 /* --- Images --------------------------------------------------------------------- */
 
-/* Pixels: rows consecutively, channels interleaved, 16-bit samples in native order. */
+/* Pixels: rows consecutively, channels interleaved, samples in native order. */
 typedef struct tarn__pixels {
     const void *data;
     uint32_t width, height;
     unsigned channels; /* 1 grey, 2 grey and alpha, 3 RGB, 4 RGBA */
-    unsigned bits;     /* 8 or 16 */
+    unsigned bits;     /* 8, 16 or 32 */
+    bool real;         /* samples are floats */
 } tarn__pixels;
 
 TARN_CHECKED tarn_status tarn__png_encode(const tarn__pixels *pixels,
@@ -92,19 +94,25 @@ TARN_CHECKED tarn_status tarn__jpeg_encode(const tarn__pixels *pixels,
 TARN_CHECKED tarn_status tarn__webp_encode(const tarn__pixels *pixels,
                                            const tarn_encode_options *options,
                                            tarn_bytes *out, tarn_error *err);
+TARN_CHECKED tarn_status tarn__jxl_encode(const tarn__pixels *pixels,
+                                          const tarn_encode_options *options,
+                                          tarn_bytes *out, tarn_error *err);
 
 /* Makes value an array [height, width] or [height, width, channels]. */
 TARN_CHECKED tarn_status tarn__pixels_make(tarn_value *value, uint32_t width,
                                            uint32_t height, unsigned channels,
-                                           unsigned bits,
+                                           tarn_dtype dtype,
                                            const tarn_decode_options *options,
                                            tarn_error *err);
 
-/* The channels of the file, and 16-bit samples if the file has them. */
+/* The channels and the type of the samples that the file has. */
 TARN_CHECKED tarn_status tarn__png_decode(const void *data, size_t size,
                                           const tarn_decode_options *options,
                                           tarn_value *out, tarn_error *err);
 TARN_CHECKED tarn_status tarn__ppm_decode(const void *data, size_t size,
+                                          const tarn_decode_options *options,
+                                          tarn_value *out, tarn_error *err);
+TARN_CHECKED tarn_status tarn__jxl_decode(const void *data, size_t size,
                                           const tarn_decode_options *options,
                                           tarn_value *out, tarn_error *err);
 
@@ -124,7 +132,8 @@ tarn_image_format tarn__image_format(const void *data, size_t size);
 /* Each head function sets all of the info. Each into function writes 8-bit samples to
  * out, whose members are all set: width and height are those of the image, or for JPEG of
  * a scaled size; channels are 1, 3 or 4 for JPEG, 3 or 4 for WebP, the info's for PPM,
- * and for PNG the result of tarn__png_channels. The rows of PPM are contiguous. */
+ * for PNG the result of tarn__png_channels, and for JPEG XL 1 only if the info's are 1.
+ * The rows of PPM and JPEG XL are contiguous. */
 typedef struct tarn__jpeg tarn__jpeg;
 tarn__jpeg *tarn__jpeg_new(void); /* NULL if memory is short */
 void tarn__jpeg_free(tarn__jpeg *jpeg);
@@ -170,6 +179,15 @@ TARN_CHECKED tarn_status tarn__webp_head(const void *data, size_t size,
                                          tarn_image_info *out, tarn_error *err);
 TARN_CHECKED tarn_status tarn__webp_into(const void *data, size_t size,
                                          const tarn__image *out, tarn_error *err);
+
+/* A reusable decoder of JPEG XL, which the first head creates; into must follow a head.
+ */
+typedef struct tarn__jxl tarn__jxl;
+void tarn__jxl_free(tarn__jxl *jxl);
+TARN_CHECKED tarn_status tarn__jxl_head(tarn__jxl **jxl, const void *data, size_t size,
+                                        tarn_image_info *out, tarn_error *err);
+TARN_CHECKED tarn_status tarn__jxl_into(tarn__jxl *jxl, const tarn__image *out,
+                                        tarn_error *err);
 
 TARN_CHECKED tarn_status tarn__ppm_head(const void *data, size_t size,
                                         tarn_image_info *out, size_t *out_at,
@@ -218,6 +236,7 @@ TARN__ENCODER(tarn__encode_jpeg);
 TARN__ENCODER(tarn__encode_png);
 TARN__ENCODER(tarn__encode_ppm);
 TARN__ENCODER(tarn__encode_webp);
+TARN__ENCODER(tarn__encode_jxl);
 TARN__ENCODER(tarn__encode_seg);
 TARN__ENCODER(tarn__encode_rle);
 TARN__ENCODER(tarn__encode_tenbin);

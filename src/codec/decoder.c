@@ -71,6 +71,7 @@ void tarn_image_decoder_free(tarn_image_decoder *decoder)
     tarn__image_plan_free(decoder->plan);
     tarn__jpeg_free(decoder->jpeg);
     tarn__png_free(decoder->png);
+    tarn__jxl_free(decoder->jxl);
     tarn__scratch_release(&decoder->pixels);
     tarn__scratch_release(&decoder->turned);
     tarn__scratch_release(&decoder->raw);
@@ -92,12 +93,14 @@ static tarn_status stored_head(tarn_image_decoder *decoder, const void *data, si
         return tarn__png_head(decoder->png, data, size, out, err);
     case TARN_IMAGE_WEBP:
         return tarn__webp_head(data, size, out, err);
+    case TARN_IMAGE_JXL:
+        return tarn__jxl_head(&decoder->jxl, data, size, out, err);
     case TARN_IMAGE_PPM:
         return tarn__ppm_head(data, size, out, &at, &deep, err);
     }
     return tarn__fail(err, TARN_ERR_FORMAT,
-                      "%zu bytes are not a JPEG, PNG, WebP or binary PPM; other formats "
-                      "need a fallback (in Python: "
+                      "%zu bytes are not a JPEG, PNG, WebP, JPEG XL or binary PPM; other "
+                      "formats need a fallback (in Python: "
                       "fallback=\"pillow\")",
                       size);
 }
@@ -150,6 +153,8 @@ static unsigned channels_on_the_way(const tarn_image_decoder *decoder,
         return tarn__png_channels(decoder->png, wanted);
     case TARN_IMAGE_WEBP:
         return wanted == 1 ? 3 : wanted;
+    case TARN_IMAGE_JXL:
+        return wanted == 1 && info->channels != 1 ? 3 : wanted;
     case TARN_IMAGE_PPM:
         return info->channels;
     }
@@ -167,6 +172,8 @@ static tarn_status decode_format(tarn_image_decoder *decoder, const void *data,
         return tarn__png_into(decoder->png, out, decoder->max_size, err);
     case TARN_IMAGE_WEBP:
         return tarn__webp_into(data, size, out, err);
+    case TARN_IMAGE_JXL:
+        return tarn__jxl_into(decoder->jxl, out, err);
     case TARN_IMAGE_PPM:
         return tarn__ppm_into(data, size, out, err);
     }

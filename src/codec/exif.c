@@ -114,6 +114,7 @@ unsigned tarn__exif_orientation(const void *data, size_t size)
         found = find_chunk(file, RIFF_CHUNKS, "EXIF", false);
         break;
     case TARN_IMAGE_PPM:
+    case TARN_IMAGE_JXL: /* turned by libjxl */
         break;
     }
     return tiff_orientation(skip_name(found));

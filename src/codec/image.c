@@ -12,6 +12,8 @@
 #include "codec/pixels.h"
 
 #define CHANNELS(n) (1u << (n))
+#define DEEP        1u
+#define REAL        2u
 #define TOLERANCE   0.001 /* how far outside [0, 1] WebDataset accepts samples */
 
 /* --- Samples -------------------------------------------------------------------- */
@@ -75,9 +77,10 @@ static tarn_status check_shape(const tarn_array *array, tarn__pixels *out,
     return TARN_OK;
 }
 
-/* The pixels of a value. The caller frees *out_copy. channels is a set of CHANNELS. */
+/* The pixels of a value. The caller frees *out_copy. channels is a set of CHANNELS,
+ * types of DEEP and REAL: what the format stores besides u1. */
 static tarn_status take_pixels(const tarn_value *value, const char *extension,
-                               unsigned channels, bool deep, tarn__pixels *out,
+                               unsigned channels, unsigned types, tarn__pixels *out,
                                void **out_copy, tarn_error *err)
 {
     const tarn_array *array = tarn__one_array(value);
@@ -85,15 +88,17 @@ static tarn_status take_pixels(const tarn_value *value, const char *extension,
     if (!array) return tarn__wrong_value(err, extension, "an array of pixels", value);
     TARN_TRY(check_shape(array, out, channels, err));
     tarn_dtype t = array->dtype;
-    bool real = t.kind == 'f' && t.size >= 4;
-    out->bits = t.size == 2 ? 16 : 8;
-    if (!real && !(t.kind == 'u' && (t.size == 1 || (t.size == 2 && deep))))
+    out->real = t.kind == 'f' && t.size <= 4 && (types & REAL);
+    bool scale = t.kind == 'f' && t.size >= 4 && !(types & REAL);
+    if (!out->real && !scale &&
+        !(t.kind == 'u' && (t.size == 1 || (t.size == 2 && (types & DEEP)))))
         return tarn__fail(err, TARN_ERR_UNSUPPORTED,
-                          "field .%s takes pixels of type u1%s, or f4 and f8 from 0 to 1",
-                          extension, deep ? " or u2" : "");
-    if (real) out->bits = 8;
+                          "field .%s takes pixels of type u1%s%s", extension,
+                          types & DEEP ? " or u2" : "",
+                          types & REAL ? ", or f2 and f4" : ", or f4 and f8 from 0 to 1");
+    out->bits = scale ? 8 : t.size * 8;
     TARN_TRY(tarn__array_native(array, &out->data, out_copy, err));
-    if (!real) return TARN_OK;
+    if (!scale) return TARN_OK;
     void *samples = NULL;
     tarn_status status =
         from_real(out->data, tarn__array_count(array), t.size, &samples, err);
@@ -106,27 +111,29 @@ static tarn_status take_pixels(const tarn_value *value, const char *extension,
 /* --- Encoders ------------------------------------------------------------------- */
 
 /* Encodes the pixels of a value. The format decides which pixels it accepts. */
-#define IMAGE_ENCODER(name, channels, deep, call)                                        \
+#define IMAGE_ENCODER(name, channels, types, call)                                       \
     TARN__ENCODER(name)                                                                  \
     {                                                                                    \
         tarn__pixels pixels;                                                             \
         void *copy;                                                                      \
-        TARN_TRY(take_pixels(value, extension, channels, deep, &pixels, &copy, err));    \
+        TARN_TRY(take_pixels(value, extension, channels, types, &pixels, &copy, err));   \
         tarn_status status = call(&pixels, options, out, err);                           \
         free(copy);                                                                      \
         return status;                                                                   \
     }
 
-IMAGE_ENCODER(tarn__encode_jpeg, CHANNELS(1) | CHANNELS(3), false, tarn__jpeg_encode)
+IMAGE_ENCODER(tarn__encode_jpeg, CHANNELS(1) | CHANNELS(3), 0, tarn__jpeg_encode)
 IMAGE_ENCODER(tarn__encode_png, CHANNELS(1) | CHANNELS(2) | CHANNELS(3) | CHANNELS(4),
-              true, tarn__png_encode)
-IMAGE_ENCODER(tarn__encode_webp, CHANNELS(1) | CHANNELS(3) | CHANNELS(4), false,
+              DEEP, tarn__png_encode)
+IMAGE_ENCODER(tarn__encode_webp, CHANNELS(1) | CHANNELS(3) | CHANNELS(4), 0,
               tarn__webp_encode)
+IMAGE_ENCODER(tarn__encode_jxl, CHANNELS(1) | CHANNELS(2) | CHANNELS(3) | CHANNELS(4),
+              DEEP | REAL, tarn__jxl_encode)
 
 /* --- Converting pixels ---------------------------------------------------------- */
 
 tarn_status tarn__pixels_make(tarn_value *value, uint32_t width, uint32_t height,
-                              unsigned channels, unsigned bits,
+                              unsigned channels, tarn_dtype dtype,
                               const tarn_decode_options *options, tarn_error *err)
 {
     uint64_t shape[3] = {height, width, channels};
@@ -135,8 +142,8 @@ tarn_status tarn__pixels_make(tarn_value *value, uint32_t width, uint32_t height
             err, TARN_ERR_LIMIT,
             "image of %u x %u pixels; the limit is %llu pixels (max_pixels)", width,
             height, (unsigned long long)options->max_pixels);
-    return tarn__value_make_array(value, bits == 16 ? TARN__DTYPE('<', 'u', 2) : TARN__U1,
-                                  channels == 1 ? 2 : 3, shape, options->max_size, err);
+    return tarn__value_make_array(value, dtype, channels == 1 ? 2 : 3, shape,
+                                  options->max_size, err);
 }
 
 /* The weights of ITU-R 601, rounded as in Pillow. */
@@ -173,6 +180,8 @@ tarn_image_format tarn__image_format(const void *data, size_t size)
     if (size >= 3 && !memcmp(p, "\xff\xd8\xff", 3)) return TARN_IMAGE_JPEG;
     if (size >= 12 && !memcmp(p, "RIFF", 4) && !memcmp(p + 8, "WEBP", 4))
         return TARN_IMAGE_WEBP;
+    if (size >= 2 && !memcmp(p, "\xff\x0a", 2)) return TARN_IMAGE_JXL;
+    if (size >= 12 && !memcmp(p, "\0\0\0\x0cJXL \r\n\x87\n", 12)) return TARN_IMAGE_JXL;
     if (size >= 3 && p[0] == 'P' && (p[1] == '5' || p[1] == '6')) return TARN_IMAGE_PPM;
     return 0;
 }
@@ -184,7 +193,8 @@ static tarn_status decode_with(tarn_image_decoder *decoder, const void *data, si
     tarn_image_info info;
     TARN_TRY(tarn__image_head(decoder, data, size, &info, err));
     unsigned channels = options->channels ? options->channels : info.channels;
-    TARN_TRY(tarn__pixels_make(out, info.width, info.height, channels, 8, options, err));
+    TARN_TRY(tarn__pixels_make(out, info.width, info.height, channels, TARN__U1, options,
+                               err));
     tarn__image image = {out->arrays->data, info.width, info.height, channels,
                          (size_t)info.width * channels};
     tarn_status status = tarn__image_into(decoder, data, size, &info, &image, err);
@@ -226,15 +236,17 @@ static tarn_status decode_stored(const char *extension, const void *data, size_t
         return tarn__fail(err, TARN_ERR_USAGE, "channels must be 0, 1, 3 or 4");
     if (!format)
         return tarn__fail(err, TARN_ERR_FORMAT,
-                          "field .%s is not a PNG, JPEG, WebP or binary PPM; other "
-                          "formats need a fallback (in Python: "
+                          "field .%s is not a PNG, JPEG, WebP, JPEG XL or binary PPM; "
+                          "other formats need a fallback (in Python: "
                           "fallback=\"pillow\")",
                           extension);
-    /* These formats may have 16-bit samples, which are kept. */
+    /* These formats may have 16-bit and real samples, which are kept. */
     if (!options->channels && format == TARN_IMAGE_PNG)
         return tarn__png_decode(data, size, options, out, err);
     if (!options->channels && format == TARN_IMAGE_PPM)
         return tarn__ppm_decode(data, size, options, out, err);
+    if (!options->channels && format == TARN_IMAGE_JXL)
+        return tarn__jxl_decode(data, size, options, out, err);
     /* max_size limits the value; everything else is limited by the number of pixels. */
     tarn_image_decoder decoder = {.max_size = UINT64_MAX, .orientation = 1};
     if (format == TARN_IMAGE_JPEG) decoder.jpeg = tarn__jpeg_new();
@@ -246,6 +258,7 @@ static tarn_status decode_stored(const char *extension, const void *data, size_t
                              : decode_with(&decoder, data, size, options, out, err);
     tarn__jpeg_free(decoder.jpeg);
     tarn__png_free(decoder.png);
+    tarn__jxl_free(decoder.jxl);
     tarn__scratch_release(&decoder.raw);
     return status;
 }
@@ -265,7 +278,7 @@ TARN__ENCODER(tarn__encode_ppm)
     tarn__pixels pixels = {0};
     char head[64];
     void *copy;
-    TARN_TRY(take_pixels(value, extension, CHANNELS(1) | CHANNELS(3), true, &pixels,
+    TARN_TRY(take_pixels(value, extension, CHANNELS(1) | CHANNELS(3), DEEP, &pixels,
                          &copy, err));
     uint64_t samples = (uint64_t)pixels.width * pixels.height * pixels.channels;
     int n =
@@ -375,8 +388,8 @@ tarn_status tarn__ppm_decode(const void *data, size_t size,
     size_t at;
     bool deep;
     TARN_TRY(tarn__ppm_head(data, size, &info, &at, &deep, err));
-    TARN_TRY(tarn__pixels_make(out, info.width, info.height, info.channels, deep ? 16 : 8,
-                               options, err));
+    TARN_TRY(tarn__pixels_make(out, info.width, info.height, info.channels,
+                               deep ? TARN__U2 : TARN__U1, options, err));
     ppm_samples((const unsigned char *)data + at, deep, out->arrays->data, deep,
                 tarn__array_count(out->arrays));
     return TARN_OK;

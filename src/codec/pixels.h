@@ -102,6 +102,7 @@ struct tarn_image_decoder {
     tarn__image_plan *plan; /* of the last tarn_image_run, or NULL */
     struct tarn__jpeg *jpeg;
     struct tarn__png *png;
+    struct tarn__jxl *jxl; /* NULL before the first JPEG XL */
     uint64_t max_pixels, max_size;
     bool upright;           /* images are turned as their EXIF data says */
     unsigned orientation;   /* of the last head; 1: nothing to turn */

@@ -503,8 +503,8 @@ static tarn_status read_value(tarn__png *png, const tarn_decode_options *options
 {
     const tarn__png_form *head = &png->head;
     place to = place_of(head, options->flags & TARN_DECODE_INDICES);
-    TARN_TRY(tarn__pixels_make(out, head->width, head->height, to.channels, to.bits,
-                               options, err));
+    TARN_TRY(tarn__pixels_make(out, head->width, head->height, to.channels,
+                               to.bits == 16 ? TARN__U2 : TARN__U1, options, err));
     to.data = out->arrays->data;
     to.stride = (size_t)head->width * to.channels * (to.bits / 8);
     /* max_size limits the value; the rows are limited by the number of pixels. */

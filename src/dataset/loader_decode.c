@@ -77,10 +77,12 @@ static tarn_status put_bytes(const place *p, const void *data, size_t size,
 
 /* --- Named codecs ------------------------------------------------------------------ */
 
-static bool is_deep_png(const unsigned char *data, size_t size)
+/* Whether an image may have other samples than bytes, which the codec table keeps. */
+static bool is_deep(const unsigned char *data, size_t size)
 {
     static const unsigned char mark[] = {0x89, 'P', 'N', 'G'};
     enum { DEPTH_AT = 24 };
+    if (tarn__image_format(data, size) == TARN_IMAGE_JXL) return true;
     return size > DEPTH_AT && memcmp(data, mark, sizeof mark) == 0 &&
            data[DEPTH_AT] == 16;
 }
@@ -144,7 +146,7 @@ static tarn_status decode_named(const place *p, const tarn__load_column *c,
         TARN_TRY(tarn__npy_find(data, size, &array, err));
         return put_array(p, &array, err);
     }
-    if (known && c->decoder == TARN__CODEC_IMAGE && !is_deep_png(data, size))
+    if (known && c->decoder == TARN__CODEC_IMAGE && !is_deep(data, size))
         return decode_image(p, data, size, err);
     TARN_TRY(tarn_decode(name, data, size, &s->decode, &value, err));
     tarn_status status = put_value(p, &value, data, size, err);

@@ -23,7 +23,9 @@ static tarn_status get_number(const tarn__json *root, const char *key, uint64_t 
     const tarn__json *v = tarn__json_find(root, key);
     if (!v) return wrong(err, key, "is missing");
     if (!tarn__json_uint64(v, out) || *out > INT64_MAX)
-        return wrong(err, key, "is not a number from 0 to 2^63 - 1");
+        return wrong(err, key,
+                     "is not a number from 0 to 2^63 - 1 (sums of larger "
+                     "ones overflow)");
     return TARN_OK;
 }
 

@@ -14,6 +14,7 @@ from tool import tool
 import tarn
 import tarn.iac
 from tarn import _tarn
+from tarn.iac import _core
 from tarn.iac.adapters import text_pair
 
 SLIDES = {"slide_id": ["s0"], "patient_id": ["p0"]}
@@ -724,3 +725,109 @@ def test_all_of_it_works_without_pyarrow(folder):
 def test_a_pack_object_that_was_not_initialised_says_so():
     with pytest.raises(RuntimeError):
         tarn.iac.PackReader.__new__(tarn.iac.PackReader).read_payload(0)
+
+
+# --- Headers that are kept -------------------------------------------------------------------
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """The files that read_header opens."""
+    files = []
+    real = _core._NativePackReader
+    monkeypatch.setattr(_core, "_NativePackReader", lambda path: files.append(path) or real(path))
+    tarn.iac.configure_cache()
+    yield files
+    tarn.iac.configure_cache()
+
+
+def packs(*names, **more):
+    for name in names:
+        tarn.iac.build_pack(name, {"payload_type": name, **more}, SLIDES, {"n": [1]}, [b"x"], overwrite=True)
+
+
+def test_headers_are_kept_until_their_file_changes(folder, opened):
+    packs("a.iac", list=[1])
+    first = tarn.iac.read_header("a.iac")
+    first["list"].append(2)
+    assert tarn.iac.read_header(folder / "a.iac")["list"] == [1] and len(opened) == 1
+    packs("a.iac", list=[3])
+    assert tarn.iac.read_header("a.iac")["list"] == [3] and len(opened) == 2
+    os.utime("a.iac", (1, 1))
+    assert tarn.iac.read_header("a.iac")["list"] == [3] and len(opened) == 3
+    tarn.iac.clear_caches()
+    assert tarn.iac.read_header("a.iac")["list"] == [3] and len(opened) == 4
+    os.unlink("a.iac")
+    with pytest.raises(FileNotFoundError):
+        tarn.iac.read_header("a.iac")
+    # A reader reads the header of the file that it opened.
+    packs("a.iac", list=[5])
+    tarn.iac.read_header("a.iac")
+    with tarn.iac.open("a.iac") as reader:
+        os.rename("a.iac", "b.iac")
+        packs("a.iac", list=[6])
+        assert reader.header["list"] == [5] and tarn.iac.read_header("a.iac")["list"] == [6]
+
+
+def test_the_headers_that_were_not_used_longest_are_forgotten(folder, opened):
+    packs("a.iac", "b.iac", "c.iac")
+    tarn.iac.configure_cache(header_max_entries=2)
+    for name in ("a.iac", "b.iac", "a.iac", "c.iac", "a.iac"):
+        assert tarn.iac.read_header(name)["payload_type"] == name
+    assert opened == ["a.iac", "b.iac", "c.iac"]
+    tarn.iac.read_header("b.iac")
+    assert opened == ["a.iac", "b.iac", "c.iac", "b.iac"]
+    for limits in ({"header_max_bytes": 1}, {"header_enabled": False}):
+        tarn.iac.configure_cache(**limits)
+        del opened[:]
+        for _ in range(3):
+            tarn.iac.read_header("a.iac")
+        assert len(opened) == 3
+
+
+def test_threads_that_need_one_header_read_it_once(folder, opened):
+    packs("a.iac", "b.iac")
+    start = threading.Barrier(8)
+    found = []
+
+    def read(name):
+        start.wait()
+        found.append(tarn.iac.read_header(name)["payload_type"])
+
+    threads = [threading.Thread(target=read, args=(name,)) for name in ("a.iac", "b.iac") * 4]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(found) == ["a.iac"] * 4 + ["b.iac"] * 4 and sorted(opened) == ["a.iac", "b.iac"]
+
+
+def test_a_child_can_read_headers_while_a_lock_is_held(folder, opened):
+    packs("a.iac")
+    tarn.iac.read_header("a.iac")
+    with _core._headers._kept.lock:
+        child = os.fork()
+        if not child:
+            os._exit(0 if tarn.iac.read_header("a.iac") else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_the_native_reader_reads_by_position_until_it_is_closed(pack):
+    native = _core._NativePackReader(pack)
+    start = tarn.iac.read_header(pack)["data_offset"]
+    assert native.read_span(start, 3) == b"\x01\x02\x02" and native.read_row(2) == b"\x02\x02"
+    assert native.read_rows([2, 0]) == [b"\x02\x02", b""]
+    assert native.read_data_spans_contiguous([(1, 2), (0, 1)]) == b"\x02\x02\x01"
+    data, offsets = native.read_rows_contiguous([2, 1])
+    assert data == b"\x02\x02\x01" and list(offsets.cast("Q")) == [0, 2, 3]
+    for spans in ([(-1, 1)], [(0, 4951)], [(4951, 0)], [(0, -1)]):
+        with pytest.raises(ValueError, match="outside data segment of 4950 bytes"):
+            native.read_data_spans_contiguous(spans)
+    assert native.read_fixed_rows_contiguous([1, 0], 3) == b"\x03\x03\x03\x01\x02\x02"
+    for rows, size, message in [([0], 0, "must be positive"), ([0], 4, "not divisible"), ([1650], 3, "outside data segment")]:
+        with pytest.raises(ValueError, match=message):
+            native.read_fixed_rows_contiguous(rows, size)
+    native.close()
+    for read in (native.header_json, lambda: native.read_row(0), lambda: native.read_span(start, 1)):
+        with pytest.raises(RuntimeError, match="the native reader is closed"):
+            read()

@@ -1,6 +1,8 @@
-"""What tarn.iac has for tiles, features, texts and images; no package for images is needed, except
-that two tests read with Pillow if it is installed."""
+"""What tarn.iac has for tiles, features, texts and images. JPEG XL is libjxl's; another module replaces
+imagecodecs, and two tests read with Pillow if it is installed."""
+import base64
 import csv
+import io
 import pathlib
 import pickle
 import sys
@@ -40,7 +42,7 @@ def images(monkeypatch):
             raise RuntimeError("not an image") from None
         return np.frombuffer(values, kind).reshape(shape)
 
-    names = ("jpegxl", "jpeg", "jpeg2k", "htj2k", "jpegls")
+    names = ("jpeg", "jpeg2k", "htj2k", "jpegls")
     monkeypatch.setitem(sys.modules, "imagecodecs", types.SimpleNamespace(
         **{f"{name}_encode": encode for name in names}, **{f"{name}_decode": decode for name in names}))
 
@@ -75,7 +77,7 @@ def test_wrong_tiles_are_refused_with_what_is_wrong():
     assert not list(pathlib.Path().iterdir())
 
 
-def test_tiles_are_read_by_row_and_by_name(images):
+def test_tiles_are_read_by_row_and_by_name(no_images):
     arrays = [np.full((8, 8, 3), i, np.uint8) for i in range(3)]
     build(payloads=[tarn.iac.encode_jxl_array(array, True, 0, 1) for array in arrays])
     with pickle.loads(pickle.dumps(tarn.iac.TilePackageReader("tiles.iac"))) as reader:
@@ -100,7 +102,7 @@ def test_tiles_are_read_by_row_and_by_name(images):
         "type": "image_tiles", "records": 3, "codec": "jxl", "decoded": 2, "crc_checked": 1}
 
 
-def test_tiles_are_made_from_image_files(images):
+def test_tiles_are_made_from_image_files(no_images):
     image = pytest.importorskip("PIL.Image")
     for i in range(3):
         image.new("L", (8, 8), i * 9).save(f"t{i}.png")
@@ -132,13 +134,8 @@ def test_a_manifest_with_a_wrong_line_is_refused_with_its_place():
 
 
 def test_without_the_package_for_images_the_error_names_it(no_images):
-    build()
-    assert len(tarn.iac.read_package_manifest("tiles.iac")) == 3
-    with tarn.iac.TilePackageReader("tiles.iac") as reader:
+    for name in ("jpeg", "jpeg2000", "jpegls"):
         with pytest.raises(ImportError, match=r"the package imagecodecs \(pip install imagecodecs\)"):
-            reader.read_array_at(0)
-    for name in ("jxl", "jpeg", "jpeg2000", "jpegls"):
-        with pytest.raises(ImportError, match="pip install imagecodecs"):
             Codec.create(name).decode(b"x")
 
 
@@ -212,7 +209,7 @@ def test_damaged_texts_are_refused():
             text._decoded(payload)
 
 
-def test_a_wrong_record_pack_is_not_valid(images):
+def test_a_wrong_record_pack_is_not_valid():
     build("crc.iac")
     data = pathlib.Path("crc.iac").read_bytes()
     pathlib.Path("crc.iac").write_bytes(data[:-1] + b"y")
@@ -223,7 +220,7 @@ def test_a_wrong_record_pack_is_not_valid(images):
         validate.validate_package("other.iac")
 
 
-def test_the_command_validates_a_folder(monkeypatch, capsys, images):
+def test_the_command_validates_a_folder(monkeypatch, capsys):
     tarn.iac.build_teacher_feature_package(tiles(), np.eye(3), "a/f.iac", "m")
     monkeypatch.setattr(sys, "argv", ["validate", "--input", "a"])
     validate.main()
@@ -243,7 +240,7 @@ def test_the_command_validates_a_folder(monkeypatch, capsys, images):
 
 def test_image_codecs_are_made_from_the_header(images):
     array = np.arange(12, dtype="u2").reshape(3, 4)
-    for name, params in [("jxl", {"lossless": True}), ("jpeg", {"lossless": True}), ("jpegls", {}),
+    for name, params in [("jpeg", {"lossless": True}), ("jpegls", {}),
                          ("jpeg2000", {"profile": "ht"}), ("jpeg2000", {"container": "jp2"})]:
         codec = Codec.create(name, **params)
         tarn.iac.VariableRecordPack.build(
@@ -264,7 +261,85 @@ def test_image_codecs_are_made_from_the_header(images):
             codec.encode(np.zeros((2, 2), "i8"))
 
 
-def test_the_jxl_codec_of_the_first_version_gives_three_channels(images):
+def test_jxl_codecs_are_made_from_the_header(no_images):
+    for dtype in ("u1", "u2", "f2"):
+        arrays = [np.full((3, 4), value, dtype) for value in (0, 1)]
+        codec = Codec.create("jxl", lossless=True, effort=1, usecontainer=dtype == "u1")
+        tarn.iac.VariableRecordPack.build(
+            "i.iac", payload_type="image", slide_table={"slide_id": ["s"]}, index_table={"n": [1, 2]},
+            objects=arrays, codec=codec, overwrite=True)
+        with tarn.iac.VariableRecordPack("i.iac") as pack:
+            assert [a.tolist() for a in pack.read_many([1, 0])] == [a.tolist() for a in arrays[::-1]]
+            assert pack.read_many([0])[0].dtype == dtype
+            assert pack._reader.read_payload(0).startswith(b"\0\0\0\x0cJXL" if dtype == "u1" else (b"\xff\n", b"\0"))
+
+
+def test_wrong_jxl_payloads_and_images_are_refused(no_images):
+    codec = Codec.create("jxl")
+    good = codec.encode(np.zeros((4, 4), "u1"))
+    for data, kind, message in [(b"", tarn.FormatError, "0 bytes that do not begin like a JPEG XL image"),
+                                (b"\x89PNG\r\n\x1a\n", tarn.FormatError, "8 bytes that do not begin like"),
+                                (good[:-3], tarn.TruncatedError, "the image is not complete")]:
+        for reader in (codec, tarn.iac.JxlCodec()):
+            with pytest.raises(kind, match=message):
+                reader.decode(data)
+    for shape, message in [((1, 1, 1, 1), "must be an array"), ((2, 2, 5), "must be an array"), ((0, 2), "is empty")]:
+        with pytest.raises(ValueError, match=message):
+            codec.encode(np.zeros(shape, "u1"))
+    with pytest.raises(ValueError, match="input must have dtype uint8, uint16.*, not int64"):
+        codec.encode(np.zeros((2, 2), "i8"))
+    for params, message in [({"effort": 0}, "effort 0 is not from 1 to 10"), ({"effort": 11}, "effort 11"),
+                            ({"distance": 0}, "distance 0.0 is not above 0 and at most 25"), ({"distance": 26}, "26.0 is")]:
+        with pytest.raises(ValueError, match=message):
+            Codec.create("jxl", **params).encode(np.zeros((2, 2), "u1"))
+    # The first version takes the nearest value that is allowed, and effort 5 for None.
+    image = np.arange(192, dtype="u1").reshape(8, 8, 3)
+    for wrong, right in [((False, 99, 99), (False, 25, 10)), ((False, -1, -1), (False, 0, 1)), ((False, None, None), (False, 1, 5))]:
+        assert tarn.iac.JxlCodec(*wrong).encode(image) == tarn.iac.JxlCodec(*right).encode(image)
+
+
+def test_jpeg_payloads_whose_tables_are_in_the_header_are_refused():
+    """As docs/compat.md says: iatro-base-iac 0.1 puts the tables in front of each payload."""
+    image = pytest.importorskip("PIL.Image")
+    out = io.BytesIO()
+    image.new("L", (8, 8), 7).save(out, "JPEG")
+    data, tables, rest, at = out.getvalue(), b"", b"", 2
+    while data[at + 1] != 0xda:  # segments before the scan: DQT and DHT are tables
+        end = at + 2 + int.from_bytes(data[at + 2:at + 4], "big")
+        if data[at + 1] in (0xdb, 0xc4):
+            tables += data[at:end]
+        else:
+            rest += data[at:end]
+        at = end
+    params = {"quality": 75, "tables_base64": base64.b64encode(data[:2] + tables + b"\xff\xd9").decode()}
+    payload = data[:2] + rest + data[at:]
+    tarn.iac.build_pack("t.iac", {"payload_type": "image", "codec": "jpeg", "codec_params": params},
+                        {"slide_id": ["s"]}, {"n": [1]}, [payload])
+    with tarn.iac.VariableRecordPack("t.iac") as pack:
+        with pytest.raises(ValueError, match="unknown JPEG parameter: tables_base64"):
+            pack.read(0)
+        assert pack.read_bytes(0) == payload
+    ds = tarn.open("t.iac")
+    for read in (lambda: ds[0], lambda: next(iter(ds.loader(1)))):
+        with pytest.raises(tarn.FormatError, match="JPEG: .*table .*not defined"):
+            read()
+    assert tarn._tarn.decode("jpg", data[:2] + tables + payload[2:]).tolist() == [[7] * 8] * 8
+
+
+def test_progressive_jpeg_is_written_with_pillow(monkeypatch):
+    codec = Codec.create("jpeg", progressive=True, subsampling="444", quality=95)
+    with pytest.raises(tarn.UnsupportedError, match="progressive JPEG is written for uint8 only, not uint16"):
+        codec.encode(np.zeros((2, 2), "u2"))
+    pytest.importorskip("PIL.Image")
+    image = np.add.outer(np.arange(40), np.arange(30)).astype("u1")
+    data = codec.encode(image)
+    assert b"\xff\xc2" in data and abs(tarn._tarn.decode("jpg", data).astype(int) - image).max() <= 3
+    monkeypatch.setitem(sys.modules, "PIL.Image", None)
+    with pytest.raises(ImportError, match=r"progressive JPEG need the package Pillow \(pip install Pillow\)"):
+        codec.encode(image)
+
+
+def test_the_jxl_codec_of_the_first_version_gives_three_channels(no_images):
     codec = tarn.iac.get_codec("jxl", {"lossless": True, "tile_color_space": "RGB"})
     assert isinstance(codec, tarn.iac.JxlCodec) and codec.lossless and codec.distance == 1.0
     for shape in ((2, 3), (2, 3, 3), (2, 3, 4)):
@@ -283,9 +358,6 @@ def test_wrong_parameters_of_image_codecs_are_refused():
             ("jxl", {"lossless": 1}, "JPEG XL lossless must be a bool")]:
         with pytest.raises(ValueError, match=message):
             Codec.create(name, **params)
-    for params in ({"progressive": True},):
-        with pytest.raises(tarn.UnsupportedError, match="progressive JPEG cannot be written"):
-            Codec.create("jpeg", **params).encode(np.zeros((2, 2), "u1"))
 
 
 def test_many_payloads_are_decoded_in_threads_and_in_order():

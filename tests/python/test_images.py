@@ -465,6 +465,45 @@ def test_payloads_of_a_pack_without_a_codec_are_decoded_when_asked(tmp_path):
         assert next(iter(asked.loader(5, resize=8)))["payload"].shape == (5, 8, 8, 3)
 
 
+@pytest.mark.parametrize("codec, data", [("png", lambda a: saved(Image.fromarray(a), "PNG")),
+                                         ("jpeg", lambda a: saved(Image.fromarray(a), "JPEG")),
+                                         ("jxl", lambda a: tarn.iac.encode_jxl_array(a, True, 0, 1))])
+def test_payloads_of_a_pack_are_decoded_as_its_header_says(tmp_path, codec, data):
+    """As the loader decodes them: alone and in loops, with all reading arguments."""
+    images = [np.full((6, 7, 3), 40 * i, "u1") for i in range(3)]
+    tarn.iac.build_pack(tmp_path / "c.iac", {"payload_type": "tile", "codec": codec}, {"slide_id": ["s"]},
+                        {"n": [0, 1, 2]}, [data(image) for image in images])
+    ds = tarn.open(tmp_path / "c.iac")
+    loaded = next(iter(ds.loader(3)))["payload"]
+    assert loaded.shape == (3, 6, 7, 3) and loaded.dtype == "u1"
+    for found in ([sample["payload"] for sample in ds], [ds[i]["payload"] for i in range(3)],
+                  [sample["payload"] for sample in ds.shuffle(1).select([2, 1, 0]).shard(0, 1) if sample["n"] >= 0]):
+        assert sorted(image[0, 0, 0] for image in found) == sorted(loaded[:, 0, 0, 0])
+        assert all(image.shape == (6, 7, 3) and image.dtype == "u1" for image in found)
+    raw = tarn.open(tmp_path / "c.iac", decode="bytes")[1]["payload"]
+    assert raw == data(images[1])
+    assert bytes(tarn.open(tmp_path / "c.iac", decode=False)[1]["payload"]) == raw
+    assert tarn.open(tmp_path / "c.iac", decoders={"payload": len})[1]["payload"] == len(raw)
+    assert tarn.open(tmp_path / "c.iac", decoders={"payload": "bytes"})[1]["payload"] == raw
+    assert tarn.open(tmp_path / "c.iac", images="pil")[1]["payload"].size == (7, 6)
+    for options in ({"fallback": "pillow"}, {"exif": True}):
+        assert (tarn.open(tmp_path / "c.iac", **options)[1]["payload"] == loaded[1]).all()
+
+
+def test_a_payload_that_is_not_what_the_header_says_is_an_error_with_its_place(tmp_path):
+    for codec in ("png", "jxl"):
+        tarn.iac.build_pack(tmp_path / "c.iac", {"payload_type": "tile", "codec": codec}, {"slide_id": ["s"]},
+                            {"n": [0]}, [b"no image"], overwrite=True)
+        ds = tarn.open(tmp_path / "c.iac")
+        for read in (lambda: ds[0], lambda: next(iter(ds.loader(1)))):
+            with pytest.raises(tarn.FormatError, match="c.iac.*sample 0.*field payload: .* not a .*JPEG XL or binary PPM"):
+                read()
+    for codec in ("jpeg2000", "jpegls", "none"):  # the library has no decoder for these
+        tarn.iac.build_pack(tmp_path / "c.iac", {"payload_type": "tile", "codec": codec}, {"slide_id": ["s"]},
+                            {"n": [0]}, [b"no image"], overwrite=True)
+        assert tarn.open(tmp_path / "c.iac")[0]["payload"] == b"no image"
+
+
 def test_decoders_take_the_names_of_codecs(tmp_path):
     ds = tarn.open(pack(tmp_path, [{"a": b"5", "b": b'{"x": 1}', "c": saved(picture(6, 5), "PNG")}]), "train",
                    decoders={"a": "cls", "b": "json", "c": "png"})

@@ -54,6 +54,38 @@ static void options_out_of_range_are_refused(void **state)
     tarn_bytes_release(&out);
 }
 
+static void images_over_the_limit_are_refused(void **state)
+{
+    static const char *const fields[] = {"jpg", "png", "webp", "ppm", "jxl"};
+    tarn_decode_options o = TARN_DECODE_OPTIONS_INIT;
+    unsigned char pixels[8 * 8 * 3] = {0};
+    tarn_bytes out = TARN_BYTES_INIT;
+    tarn_array array;
+    tarn_value back;
+    (void)state;
+    OK(tarn_array_init(&array, pixels, (tarn_dtype){'|', 'u', 1}, 3,
+                       (uint64_t[]){8, 8, 3}, &err));
+    tarn_value value = value_array(&array);
+    for (size_t i = 0; i < 5; i++) {
+        OK(tarn_encode(fields[i], &value, NULL, &out, &err));
+        for (unsigned channels = 0; channels <= 3; channels += 3) {
+            o = (tarn_decode_options)TARN_DECODE_OPTIONS_INIT;
+            o.channels = channels;
+            o.max_pixels = 63;
+            FAILS(TARN_ERR_LIMIT, "8 x 8 pixels; the limit is 63",
+                  tarn_decode(fields[i], out.data, out.size, &o, &back, &err));
+            o.max_pixels = 64;
+            o.max_size = 191;
+            assert_int_equal(tarn_decode(fields[i], out.data, out.size, &o, &back, &err),
+                             TARN_ERR_LIMIT);
+            o.max_size = 192;
+            OK(tarn_decode(fields[i], out.data, out.size, &o, &back, &err));
+            tarn_value_release(&back);
+        }
+        tarn_bytes_release(&out);
+    }
+}
+
 static void arrays_that_cannot_be_are_refused(void **state)
 {
     (void)state;
@@ -205,8 +237,9 @@ static tarn_status encode_many(void *context, size_t number)
     TARN_TRY(tarn_array_init(&array, pixels, u1, 3, (uint64_t[]){8, 8, 3}, NULL));
     tarn_value image = value_array(&array), real = value_real(0.5 + (double)number);
     tarn_status status = TARN_OK;
-    static const char *const fields[] = {"jpg", "png.gz", "webp", "npy.zst", "ppm"};
-    for (size_t i = 0; status == TARN_OK && i < 5; i++)
+    static const char *const fields[] = {"jpg",     "png.gz", "webp",
+                                         "npy.zst", "ppm",    "jxl"};
+    for (size_t i = 0; status == TARN_OK && i < 6; i++)
         status = tarn_encode(fields[i], &image, NULL, &out, NULL);
     if (status == TARN_OK) status = tarn_encode("json", &real, NULL, &out, NULL);
     tarn_bytes_release(&out);
@@ -228,6 +261,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(encoding_appends_and_leaves_nothing_after_a_failure),
         cmocka_unit_test(options_out_of_range_are_refused),
+        cmocka_unit_test(images_over_the_limit_are_refused),
         cmocka_unit_test(arrays_that_cannot_be_are_refused),
         cmocka_unit_test(decoded_arrays_point_into_the_field_where_they_can),
         cmocka_unit_test(a_bomb_takes_no_more_memory_than_its_limit),

@@ -161,8 +161,8 @@ static void decoding_fills_the_callers_memory_and_no_more(void **state)
 {
     (void)state;
     tarn_image_decoder *decoder = make_decoder();
-    const char *const fields[] = {"jpg", "png", "webp", "ppm"};
-    for (size_t f = 0; f < 4; f++) {
+    const char *const fields[] = {"jpg", "png", "webp", "ppm", "jxl"};
+    for (size_t f = 0; f < 5; f++) {
         tarn_bytes file = make_image(fields[f], 37, 21, 3);
         for (unsigned channels = 1; channels <= 4; channels += channels == 1 ? 2 : 1) {
             tarn_image_steps s = TARN_IMAGE_STEPS_INIT;
@@ -255,8 +255,8 @@ static void a_bad_image_leaves_the_decoder_as_good_as_new(void **state)
     tarn_image_draw draw = {1, 2, 3};
     size_t size = tarn__image_plan_size(plan);
     void *one = malloc(size), *two = malloc(size);
-    const char *const fields[] = {"jpg", "png", "webp", "ppm"};
-    for (size_t f = 0; f < 4; f++) {
+    const char *const fields[] = {"jpg", "png", "webp", "ppm", "jxl"};
+    for (size_t f = 0; f < 5; f++) {
         tarn_bytes file = make_image(fields[f], 90, 70, 3);
         for (size_t cut = 0; cut + 40 < file.size; cut += file.size / 23 + 1)
             assert_int_not_equal(
@@ -424,7 +424,7 @@ static tarn_status run_one(void *context, size_t number)
     for (size_t i = 0; i <= number % 3; i++)
         TARN_TRY(tarn__image_run(decoder, c->plan, c->files[i].data, c->files[i].size,
                                  draw, c->out + number * size, NULL));
-    const tarn_bytes *file = &c->files[number % 4];
+    const tarn_bytes *file = &c->files[number % 5];
     tarn_status status = tarn__image_run(decoder, c->plan, file->data, file->size, draw,
                                          c->out + number * size, NULL);
     tarn_image_decoder_free(decoder);
@@ -437,7 +437,8 @@ static void results_are_the_same_for_any_number_of_threads(void **state)
     tarn_image_steps steps = random_steps();
     tarn__image_plan *plan = make_plan(&steps);
     tarn_bytes files[] = {make_image("jpg", 300, 200, 3), make_image("png", 90, 120, 3),
-                          make_image("webp", 64, 64, 3), make_image("ppm", 50, 41, 3)};
+                          make_image("webp", 64, 64, 3), make_image("ppm", 50, 41, 3),
+                          make_image("jxl", 40, 60, 3)};
     size_t size = IMAGES * tarn__image_plan_size(plan), failed;
     unsigned char *first = malloc(size), *again = malloc(size);
     crowd c = {plan, files, first};
@@ -448,7 +449,7 @@ static void results_are_the_same_for_any_number_of_threads(void **state)
         OK(tarn__parallel(threads, IMAGES, run_one, &c, &failed));
         assert_memory_equal(first, again, size);
     }
-    for (size_t i = 0; i < 4; i++)
+    for (size_t i = 0; i < 5; i++)
         tarn_bytes_release(&files[i]);
     free(first);
     free(again);

@@ -27,11 +27,12 @@ which supports the same Arrow protocol.
 from __future__ import annotations
 
 from ._read import (Batch, PackReader, RecordBatch, Report, Table, is_pack, iter_payloads, open,
-                    read_header, read_payload, read_tables, verify)
+                    read_payload, read_tables, verify)
 from ._write import (PackWriter, build_pack, build_pack_data_segment,
                      build_pack_data_segment_from_file, build_pack_streaming, create, rewrite,
                      upgrade)
-from ._core import FORMAT_VERSION, HEADER_BYTES, MAGIC, clear_caches, configure_cache
+from ._core import (FORMAT_VERSION, HEADER_BYTES, MAGIC, clear_caches, configure_cache,
+                    read_header)
 from .codecs import BrotliCodec, Codec, GzipCodec, JxlCodec, RawCodec, ZstdCodec, get_codec
 from .packs import (ContiguousRecordBatch, FixedRecordPack, VariableRecordPack,
                     get_parallel_workers, is_parallel_decoding_enabled, set_parallel_decoding)

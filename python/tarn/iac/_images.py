@@ -1,14 +1,16 @@
-"""Codecs for images, which work through the package imagecodecs: it is imported when the first
-image is encoded or decoded."""
+"""Codecs for images. JPEG XL is part of the extension; the others work through the package
+imagecodecs, which is imported when the first image is encoded or decoded."""
 
 from __future__ import annotations
 
 import importlib
+import io
 import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ..errors import FormatError, UnsupportedError, UsageError
+from .. import _tarn
+from ..errors import Error, FormatError, UnsupportedError, UsageError
 from .codecs import Codec, positive
 
 if TYPE_CHECKING:
@@ -20,14 +22,37 @@ def library() -> Any:
     try:
         return importlib.import_module("imagecodecs")
     except ImportError as error:
-        raise ImportError("images of record packs need the package imagecodecs "
+        raise ImportError("images of record packs, except JPEG XL, need the package imagecodecs "
                           "(pip install imagecodecs)") from error
 
 
+def pillow() -> Any:
+    """Returns the module PIL.Image."""
+    try:
+        return importlib.import_module("PIL.Image")
+    except ImportError as error:
+        raise ImportError("image files and progressive JPEG need the package Pillow "
+                          "(pip install Pillow)") from error
+
+
+_JXL = (b"\xff\n", b"\0\0\0\x0cJXL \r\n\x87\n")
+
+
 def decode_jxl(payload: Any) -> npt.NDArray[Any]:
-    """Returns the image that JPEG XL data stores."""
-    array: npt.NDArray[Any] = library().jpegxl_decode(bytes(payload), numthreads=1)
+    """Returns the image that JPEG XL data stores, with its channels and type."""
+    if not bytes(payload[:12]).startswith(_JXL):
+        raise FormatError(f"JPEG XL: {len(payload)} bytes that do not begin like a JPEG XL image")
+    array: npt.NDArray[Any] = _tarn.decode("jxl", payload)
     return array
+
+
+def encode_jxl(array: Any, lossless: bool, distance: float | None, effort: int | None) -> bytes:
+    """Encodes an array, with the defaults and limits that imagecodecs has."""
+    import numpy as np
+
+    distance = 1.0 if distance is None else min(max(float(distance), 0.0), 25.0)
+    effort = 5 if effort is None else min(max(int(effort), 1), 10)
+    return _tarn.jxl_encode(np.asarray(array), lossless, distance, effort, False)
 
 
 def three_channels(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -91,7 +116,7 @@ class ImageCodec(Codec):
         try:
             return work(thing)
         except (RuntimeError, ValueError, TypeError) as error:
-            if isinstance(error, UnsupportedError):
+            if isinstance(error, Error):
                 raise
             kind = FormatError if verb == "decode" else UsageError
             raise kind(f"{self.title} {verb} failed: {error}") from error
@@ -145,10 +170,24 @@ class _Jxl(ImageCodec):
                 _flag("JPEG XL usecontainer", container)}
 
     def _encode(self, array: npt.NDArray[Any]) -> Any:
-        return library().jpegxl_encode(array, numthreads=1, **self._params)
+        p = self._params
+        if not p["lossless"] and not 0 < p["distance"] <= 25:
+            raise UsageError(f"JPEG XL distance {p['distance']} is not above 0 and at most 25")
+        distance = 1.0 if p["lossless"] else p["distance"]
+        return _tarn.jxl_encode(array, p["lossless"], distance, p["effort"],
+                                bool(p["usecontainer"]))
 
     def _decode(self, payload: bytes) -> Any:
         return decode_jxl(payload)
+
+
+def _progressive(array: npt.NDArray[Any], quality: int, subsampling: str) -> bytes:
+    if array.dtype != "uint8":
+        raise UnsupportedError(f"progressive JPEG is written for uint8 only, not {array.dtype}")
+    out = io.BytesIO()
+    pillow().fromarray(array).save(out, "JPEG", quality=quality, progressive=True,
+                                   subsampling=":".join(subsampling))
+    return out.getvalue()
 
 
 class _Jpeg(ImageCodec):
@@ -168,7 +207,7 @@ class _Jpeg(ImageCodec):
         if p["lossless"]:
             return library().jpeg_encode(array, lossless=True)
         if p["progressive"]:
-            raise UnsupportedError("progressive JPEG cannot be written; it can be read")
+            return _progressive(array, p["quality"], p["subsampling"])
         return library().jpeg_encode(array, p["quality"], subsampling=p["subsampling"])
 
     def _decode(self, payload: bytes) -> Any:

@@ -8,17 +8,17 @@ import operator
 import os
 import pathlib
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Union
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import _tarn
 from ..errors import shown
+from ._cache import Path
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-Path = Union[str, "os.PathLike[str]"]
+    from typing import Self
 
 
 class Report(NamedTuple):
@@ -235,7 +235,8 @@ class PackReader(_tarn.Pack):
     """
 
     package_path: pathlib.Path
-    _mmap = None  # programs ask iatro-base-iac for its `mmap` object; here the library maps
+    # Programs ask iatro-base-iac for `_mmap`, `_native_reader` and `_read_payloads_contiguous`.
+    _mmap = None  # the library maps
 
     def __init__(self, package_path: Path, *, check: bool = False, mapped: bool = True) -> None:
         super().__init__(package_path, check=check, mapped=mapped)
@@ -283,6 +284,13 @@ class PackReader(_tarn.Pack):
     def read_data_spans(self, spans: Iterable[tuple[int, int]]) -> bytes:
         """Returns several spans (offset, length), concatenated."""
         return b"".join([self.read_data_span(offset, length) for offset, length in spans])
+
+    def _read_payloads_contiguous(self, rows: Iterable[int]) -> tuple[memoryview, memoryview]:
+        return self._batch(rows)
+
+    @property
+    def _native_reader(self) -> Any:
+        return self if self.opened else None
 
     @property
     def mmap_enabled(self) -> bool:
@@ -362,6 +370,51 @@ def open(path: Path, *, check: bool = False, mapped: bool = True) -> PackReader:
     return reader
 
 
+class Wrapped:
+    """Base class of what reads one kind of record pack: with a `PackReader`, or with another class
+    derived from this one."""
+
+    _open: Callable[[Path], Any] = PackReader
+
+    def __init__(self, package_path: Path) -> None:
+        self._reader = type(self)._open(package_path)
+
+    @property
+    def package_path(self) -> pathlib.Path:
+        path: pathlib.Path = self._reader.package_path
+        return path
+
+    @property
+    def header(self) -> dict[str, Any]:
+        header: dict[str, Any] = self._reader.header
+        return header
+
+    @property
+    def index_table(self) -> pa.Table:
+        return self._reader.index_table
+
+    @property
+    def record_count(self) -> int:
+        return len(self._reader)
+
+    def close(self) -> None:
+        """Closes the file; the next use opens it again."""
+        self._reader.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.package_path,)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {shown(self.package_path)!r}>"
+
+
 # --- Functions -------------------------------------------------------------------------------
 
 
@@ -390,12 +443,6 @@ def verify(path: Path, *, threads: int = 0) -> Report:
     """
     records, size, checksummed, problems, _, texts = _tarn.verify(path, False, False, threads)
     return Report(records, checksummed, size, problems, texts)
-
-
-def read_header(package_path: Path) -> dict[str, Any]:
-    """Returns the header of a record pack."""
-    with PackReader(package_path) as reader:
-        return reader.header
 
 
 def read_tables(package_path: Path) -> tuple[dict[str, Any], pa.Table, pa.Table]:

@@ -4,22 +4,18 @@
 from __future__ import annotations
 
 import operator
-import os
 from collections.abc import Iterable
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any
 
 from . import _write
-from ..errors import shown
+from ._cache import Path
 from ._images import ImageCodec
-from ._read import Batch, PackReader
+from ._read import Batch, PackReader, Wrapped
 from .codecs import Codec, RawCodec, _Bytes, get_codec, header_of, in_threads, positive
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
-
-Path = Union[str, "os.PathLike[str]"]
 
 ContiguousRecordBatch = Batch
 
@@ -51,46 +47,17 @@ def get_parallel_workers() -> int:
     return _threads[1]
 
 
-class _Pack:
+class _Pack(Wrapped):
     """Base class of both kinds."""
 
-    def __init__(self, package_path: Path) -> None:
-        self._reader = PackReader(package_path)
-
-    @property
-    def header(self) -> dict[str, Any]:
-        return self._reader.header
+    _reader: PackReader
 
     @property
     def slide_table(self) -> pa.Table:
         return self._reader.slide_table
 
-    @property
-    def index_table(self) -> pa.Table:
-        return self._reader.index_table
-
-    @property
-    def record_count(self) -> int:
-        return len(self._reader)
-
     def __len__(self) -> int:
         return len(self._reader)
-
-    def close(self) -> None:
-        self._reader.close()
-
-    def __enter__(self) -> Any:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
-        self.close()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._reader.package_path,)
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {shown(self._reader.package_path)!r}>"
 
 
 class VariableRecordPack(_Pack):

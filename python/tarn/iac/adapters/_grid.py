@@ -3,20 +3,17 @@ a grid on a slide, and readers that find rows by `tile_id`."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from math import gcd
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any
 
-from .._read import PackReader
+from .._cache import Path as PackagePath
+from .._read import PackReader, Wrapped
 from ..manifests import TileRecord
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-PackagePath = Union[str, "os.PathLike[str]"]
 
 MAX_SLIDES = 255    # slide_idx is an unsigned byte
 MAX_GRID = 65535    # tile_x and tile_y have 16 bits
@@ -118,7 +115,7 @@ def records_of(reader: PackReader, file: str) -> list[TileRecord]:
                                                 index["tile_x"], index["tile_y"], splits)]
 
 
-class GridReader:
+class GridReader(Wrapped):
     """Base class of the readers. Like `PackReader`, they open the file on first use, and can be
     pickled."""
 
@@ -126,7 +123,7 @@ class GridReader:
     _missing = ""
 
     def __init__(self, package_path: PackagePath) -> None:
-        self._reader = PackReader(package_path)
+        super().__init__(package_path)
         self._ids: list[str] | None = None
         self._rows: dict[str, int] = {}
 
@@ -154,16 +151,8 @@ class GridReader:
             raise IndexError(f"{self._kind} row out of range: {row} of {self.record_count}")
 
     @property
-    def header(self) -> dict[str, Any]:
-        return self._reader.header
-
-    @property
     def record_table(self) -> pa.Table:
         return self._reader.record_table
-
-    @property
-    def record_count(self) -> int:
-        return len(self._reader)
 
     def tile_id_at(self, row: int) -> str:
         """Returns the `tile_id` of a row."""
@@ -173,15 +162,5 @@ class GridReader:
 
     def close(self) -> None:
         """Closes the file; the next use opens it again."""
-        self._reader.close()
+        super().close()
         self._ids = None
-
-    def __enter__(self) -> Any:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
-        self.close()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._reader.package_path,)

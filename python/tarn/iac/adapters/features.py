@@ -8,10 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .._cache import Path as PackagePath
 from .._read import PackReader
 from .._write import build_pack_data_segment_from_file
 from ..manifests import TileRecord
-from ._grid import Grid, GridReader, PackagePath, creator, records_of
+from ._grid import Grid, GridReader, creator, records_of
 from .tiles import read_package_manifest, read_package_metadata
 
 if TYPE_CHECKING:

@@ -11,25 +11,20 @@ written with `style="0.1"`.
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Union
+from typing import Any
 
 from ... import _tarn
 from ...errors import FormatError
+from .._cache import Path as PackagePath
+from .._read import Wrapped
 from ..codecs import BrotliCodec
 from ..packs import VariableRecordPack
 from .text_pair import DEFAULT_CATEGORY
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-PackagePath = Union[str, "os.PathLike[str]"]
 
 PAYLOAD_TYPE = "clinical_text"
 TEXT_SCHEMA_VERSION = 1
@@ -206,19 +201,21 @@ def _records(patients: Iterable[PatientText], style: str) -> Iterator[bytes]:
         yield _encoded(patient, style)
 
 
-class ClinicalTextReader:
+class ClinicalTextReader(Wrapped):
     """Patients by their id; one read returns all documents of a patient."""
 
+    _open = VariableRecordPack
+
     def __init__(self, package_path: PackagePath) -> None:
-        self._pack = VariableRecordPack(package_path)
+        super().__init__(package_path)
         self._rows: dict[str, int] | None = None
 
     def _by_id(self) -> dict[str, int]:
         if self._rows is None:
-            kind = self._pack.header.get("payload_type")
+            kind = self.header.get("payload_type")
             if kind != PAYLOAD_TYPE:
                 raise ValueError(f"not a clinical_text package: {kind}")
-            ids = self._pack._reader.index["patient_id"]
+            ids = self._reader._reader.index["patient_id"]
             self._rows = {patient: row for row, patient in enumerate(ids)}
         return self._rows
 
@@ -227,21 +224,9 @@ class ClinicalTextReader:
         """Returns every id once, in file order."""
         return list(self._by_id())
 
-    @property
-    def record_count(self) -> int:
-        return self._pack.record_count
-
-    @property
-    def header(self) -> dict[str, Any]:
-        return self._pack.header
-
-    @property
-    def index_table(self) -> pa.Table:
-        return self._pack.index_table
-
     def read_patient_at(self, row: int) -> PatientText:
         """Returns the patient of a row."""
-        return _decoded(self._pack.read(row))
+        return _decoded(self._reader.read(row))
 
     def read_patient(self, patient_id: str) -> PatientText:
         """Returns the patient with an id (the last one, if several rows have it)."""
@@ -252,15 +237,5 @@ class ClinicalTextReader:
 
     def close(self) -> None:
         """Closes the file; the next use opens it again."""
-        self._pack.close()
+        super().close()
         self._rows = None
-
-    def __enter__(self) -> ClinicalTextReader:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
-        self.close()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._pack._reader.package_path,)

@@ -11,21 +11,14 @@ written with `style="0.1"`.
 from __future__ import annotations
 
 import json
-import os
 import pathlib
 from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass, field
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Union
+from typing import Any
 
 from ... import _tarn
-from ...errors import shown
-from .._read import PackReader
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-Path = Union[str, "os.PathLike[str]"]
+from .._cache import Path
+from .._read import Wrapped
 
 PAYLOAD_TYPE = "clinical_text_pair"
 PAIR_SCHEMA_VERSION = 1
@@ -92,17 +85,17 @@ def build_clinical_text_pair_pack(output_path: Path, patients: Iterable[PatientT
                          overwrite)
 
 
-class ClinicalTextPairReader:
+class ClinicalTextPairReader(Wrapped):
     """Patients by their id; one read returns all documents of a patient."""
 
     def __init__(self, package_path: Path) -> None:
-        self._pack = PackReader(package_path)
+        super().__init__(package_path)
         self._checked = False
 
     def _check(self) -> None:
         if self._checked:
             return
-        payload_type = self._pack.header.get("payload_type")
+        payload_type = self.header.get("payload_type")
         if payload_type != PAYLOAD_TYPE:
             raise ValueError(f"not a clinical_text_pair package: {payload_type}")
         self._checked = True
@@ -111,23 +104,11 @@ class ClinicalTextPairReader:
     def patient_ids(self) -> list[str]:
         """Returns every id once, in file order."""
         self._check()
-        return list(dict.fromkeys(self._pack.index["patient_id"]))
-
-    @property
-    def record_count(self) -> int:
-        return len(self._pack)
-
-    @property
-    def header(self) -> dict[str, Any]:
-        return self._pack.header
-
-    @property
-    def index_table(self) -> pa.Table:
-        return self._pack.index_table
+        return list(dict.fromkeys(self._reader.index["patient_id"]))
 
     def read_patient_at(self, row: int) -> PatientTextPairs:
         """Returns the patient of a row; negative rows count from the end."""
-        patient_id, institution, docs = _tarn.textpair_read(self._pack, row)
+        patient_id, institution, docs = _tarn.textpair_read(self._reader, row)
         return PatientTextPairs(patient_id, institution,
                                 [ClinicalTextPairDoc(*doc) for doc in docs])
 
@@ -137,20 +118,7 @@ class ClinicalTextPairReader:
         try:
             if not isinstance(patient_id, str):
                 raise KeyError(patient_id)
-            row = self._pack._find("patient_id", patient_id, 0, True)
+            row = self._reader._find("patient_id", patient_id, 0, True)
         except (KeyError, UnicodeEncodeError):
             raise KeyError(f"patient not in package: {patient_id}") from None
         return self.read_patient_at(row)
-
-    def close(self) -> None:
-        self._pack.close()
-
-    def __enter__(self) -> ClinicalTextPairReader:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {shown(self._pack.package_path)!r}>"

@@ -12,23 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import _images
-from .._read import PackReader, read_header
+from .._cache import Path as PackagePath
+from .._core import read_header
+from .._read import PackReader
 from .._write import build_pack
 from ..codecs import JxlCodec, in_threads
 from ..manifests import TileRecord, read_tile_manifest
-from ._grid import MAX_SLIDES, Grid, GridReader, PackagePath, creator, records_of
+from ._grid import MAX_SLIDES, Grid, GridReader, creator, records_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     import PIL.Image
-
-
-def _pillow() -> Any:
-    try:
-        import PIL.Image
-    except ImportError as error:
-        raise ImportError("images of tiles need the package Pillow (pip install Pillow)") from error
-    return PIL.Image
 
 
 def _bar(show: bool, steps: Iterable[Any], total: int) -> Iterable[Any]:
@@ -57,7 +51,7 @@ def encode_jxl(image_path: PackagePath, lossless: bool, distance: float | None,
     """Encodes an image file, converted to RGB, as JPEG XL."""
     import numpy as np
 
-    with _pillow().open(image_path) as image:
+    with _images.pillow().open(image_path) as image:
         array = np.asarray(image.convert("RGB"))
     return encode_jxl_array(array, lossless, distance, effort)
 
@@ -69,7 +63,7 @@ def decode_jxl_array(payload: bytes) -> npt.NDArray[Any]:
 
 def decode_jxl(payload: bytes) -> PIL.Image.Image:
     """Decodes JPEG XL into a Pillow image."""
-    image: PIL.Image.Image = _pillow().fromarray(decode_jxl_array(payload))
+    image: PIL.Image.Image = _images.pillow().fromarray(decode_jxl_array(payload))
     return image
 
 
@@ -141,7 +135,7 @@ def build_tile_package(
              for record in records]
     sizes = set()
     for path in paths:
-        with _pillow().open(path) as image:
+        with _images.pillow().open(path) as image:
             sizes.add(image.size)
     if len(sizes) != 1:
         raise ValueError(f"all packaged tiles must share one size, got {sorted(sizes)}")
@@ -211,7 +205,7 @@ class TilePackageReader(GridReader):
 
     def read_image_at(self, row: int) -> PIL.Image.Image:
         """Returns a tile as a Pillow image."""
-        image: PIL.Image.Image = _pillow().fromarray(self.read_array_at(row))
+        image: PIL.Image.Image = _images.pillow().fromarray(self.read_array_at(row))
         return image
 
     def read_image(self, tile_id: str) -> PIL.Image.Image:
@@ -235,7 +229,7 @@ class TilePackageReader(GridReader):
     def read_images_at(self, rows: Iterable[int], *,
                        workers: int | None = None) -> list[PIL.Image.Image]:
         """Like `read_arrays_at`, as Pillow images."""
-        return [_pillow().fromarray(array) for array in self.read_arrays_at(rows, workers=workers)]
+        return [_images.pillow().fromarray(array) for array in self.read_arrays_at(rows, workers=workers)]
 
 
 def iter_package_tiles(
