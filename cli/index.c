@@ -438,7 +438,8 @@ static const cli_option options[] = {
      "index of one archive or stream: FOLD.taridx; for a remote fold also a folder or a "
      "URL"},
     {"overwrite", 0, NULL, "replace an index that was uploaded before"},
-    {"name", 0, "NAME", "the archive's name next to its index (default: FOLD.tar)"},
+    {"name", 0, "NAME",
+     "the archive's name next to its index (default: FOLD.tar, or that in its URL)"},
     CLI_ALLOW_PIPE,
     {"json", 0, NULL, "print the result as JSON"},
     {"quiet", 'q', NULL, "no progress bar"},

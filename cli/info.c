@@ -424,6 +424,7 @@ static const cli_option options[] = {
 static const cli_example examples[] = {
     {"tarn info data/birds", "all folds: samples, sizes of each field, shards"},
     {"tarn info --json data/birds:train", "one fold, for a program to read"},
+    {"tarn info s3://bucket/birds", "the folds of a folder in a bucket"},
     {"tarn info shard.tar", "scan one archive"},
     {"tarn info https://host/shard.tar.gz", "a stream, in constant memory"},
     {"tarn info x.gnz", "an array file"},

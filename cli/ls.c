@@ -323,6 +323,7 @@ static const cli_example examples[] = {
     {"tarn ls -l --samples @some.txt data/birds:train", "where their members are stored"},
     {"tarn ls -1 --order shuffle --seed 7 --epoch 1 --rank 0/4 data/birds:train",
      "the samples of the first of four ranks, in order"},
+    {"tarn ls s3://bucket/birds:train", "a remote fold, by its index"},
     {"tarn ls https://host/x.tar.zst", "a stream, sample by sample"},
     {"tarn ls 'train-{000..031}.tar.gz'", "several archives, in order"},
     {"tarn ls --stats x.gnz",

@@ -158,6 +158,7 @@ static const cli_example examples[] = {
     {"tarn verify data/birds", "all folds of a folder"},
     {"tarn verify --repair data/birds:train", "after a writer crashed"},
     {"tarn verify shard.tar", "one archive"},
+    {"tarn verify s3://bucket/birds:train", "remote shards; each is read once"},
     {"tarn verify --decode --bad-keys bad.txt data/birds:train",
      "images and other fields that cannot be decoded"},
     {"tarn verify https://host/shard.tar.gz", "a stream: every header, and the end"},

@@ -12,12 +12,13 @@
 
 #include "base/error.h"
 #include "base/options.h"
+#include "io/object.h"
 #include "itar/fold_read.h"
 #include "itar/folder.h"
 #include "itar/index.h"
 #include "itar/locate.h"
-#include "itar/remote_fold.h"
 #include "itar/repair.h"
+#include "itar/verify.h"
 #include "tar/keys.h"
 
 /* Differing rows are reported one by one up to this many; an index of other shards would
@@ -486,11 +487,10 @@ static tarn_status repair_fold(verifier *v, uint64_t problems, tarn_error *err)
     return status;
 }
 
-/* Takes over given. */
-static tarn_status verify_fold(const tarn_verify_options *options,
-                               tarn_verify_report *report, const char *index_path,
-                               tarn_index *given, const char *const *shards,
-                               size_t n_shards, tarn_error *err)
+tarn_status tarn__verify_fold(const tarn_verify_options *options,
+                              tarn_verify_report *report, const char *index_path,
+                              tarn_index *given, const char *const *shards,
+                              size_t n_shards, tarn_error *err)
 {
     verifier v = {.options = options,
                   .report = report,
@@ -513,10 +513,9 @@ static tarn_status verify_fold(const tarn_verify_options *options,
 
 /* --- Any path ---------------------------------------------------------------------- */
 
-/* A failure in one fold does not end the check of the others. */
-static tarn_status pass_failure(const tarn_verify_options *options,
-                                tarn_verify_report *report, tarn_status status,
-                                const tarn_error *why, tarn_error *err)
+tarn_status tarn__verify_pass(const tarn_verify_options *options,
+                              tarn_verify_report *report, tarn_status status,
+                              const tarn_error *why, tarn_error *err)
 {
     if (status == TARN_OK || status == TARN_ERR_CANCELLED || status == TARN_ERR_MEMORY) {
         if (status != TARN_OK && err) *err = *why;
@@ -537,84 +536,10 @@ static tarn_status verify_folder(const char *path, const tarn_verify_options *op
     for (size_t i = 0; status == TARN_OK && i < found->count; i++) {
         tarn_error why;
         const tarn_listed_fold *one = found->folds[i];
-        status = verify_fold(options, report, one->index_path, NULL, one->shards,
-                             one->n_shards, &why);
-        status = pass_failure(options, report, status, &why, err);
+        status = tarn__verify_fold(options, report, one->index_path, NULL, one->shards,
+                                   one->n_shards, &why);
+        status = tarn__verify_pass(options, report, status, &why, err);
     }
-    tarn_folds_free(found);
-    return status;
-}
-
-/* --- Remote folds ------------------------------------------------------------------- */
-
-static tarn_status verify_given(const tarn_verify_options *options,
-                                tarn_verify_report *report, tarn_index *index,
-                                const char *const *shards, size_t n_shards,
-                                tarn_error *err)
-{
-    char *path = index ? strdup(index->path) : NULL;
-    if (index && !path) {
-        tarn_index_free(index);
-        return tarn__fail_memory(err);
-    }
-    tarn_status status = verify_fold(options, report, path, index, shards, n_shards, err);
-    free(path);
-    return status;
-}
-
-/* A fold with an index of the caller, or whose shards only the index can name. */
-static tarn_status verify_found(const char *url, const tarn_verify_options *options,
-                                tarn_verify_report *report, tarn_error *err)
-{
-    tarn__remote_fold *f;
-    tarn__remote_fold_options o = {options->index_path, options->cache};
-    TARN_TRY(tarn__remote_fold_find(url, &o, &f, err));
-    tarn_status status = verify_given(options, report, tarn__remote_fold_take(f),
-                                      f->shards, f->n_shards, err);
-    tarn__remote_fold_free(f);
-    return status;
-}
-
-static tarn_status verify_listed(const tarn_listed_fold *one,
-                                 const tarn_verify_options *options,
-                                 tarn_verify_report *report, tarn_error *err)
-{
-    tarn__index_copy copy;
-    tarn_error why;
-    tarn_status status = tarn__index_fetch(one->index_path, options->cache, &copy, &why);
-    if (status == TARN_ERR_NO_FILE) status = TARN_OK;
-    if (status == TARN_OK) {
-        /* One archive of several: the index has the others as well. */
-        bool other = one->n_shards == 1 && copy.index && copy.index->sums &&
-                     copy.index->sums->n_shards > 1;
-        tarn_index *index = other ? NULL : copy.index;
-        if (!other) copy.index = NULL;
-        status = verify_given(options, report, index, one->shards, one->n_shards, &why);
-    }
-    tarn__index_copy_reset(&copy);
-    return pass_failure(options, report, status, &why, err);
-}
-
-static tarn_status verify_remote(const char *url, const tarn_verify_options *options,
-                                 tarn_verify_report *report, tarn_error *err)
-{
-    tarn_folds *found;
-    tarn_error why;
-    if (options->repair)
-        return tarn__fail_at(err, TARN_ERR_USAGE, url, TARN_NO_OFFSET,
-                             "a remote fold cannot be repaired; write a new index with "
-                             "tarn index");
-    tarn_status status =
-        options->index_path ? TARN_ERR_UNSUPPORTED : tarn_folds_list(url, &found, &why);
-    if (status == TARN_ERR_UNSUPPORTED) {
-        status = verify_found(url, options, report, &why);
-        if (!tarn_is_not_found(status))
-            return pass_failure(options, report, status, &why, err);
-    }
-    if (status != TARN_OK && err) *err = why;
-    TARN_TRY(status);
-    for (size_t i = 0; status == TARN_OK && i < found->count; i++)
-        status = verify_listed(found->folds[i], options, report, err);
     tarn_folds_free(found);
     return status;
 }
@@ -698,7 +623,7 @@ static tarn_status verify_stream(const char *url, const tarn_verify_options *opt
     report->folds = report->shards = 1;
     tarn_status status = read_stream(&v, url, &why);
     report->remaining = report->problems;
-    return pass_failure(options, report, status, &why, err);
+    return tarn__verify_pass(options, report, status, &why, err);
 }
 
 tarn_status tarn__fold_verify(const char *path, const tarn_verify_options *options,
@@ -706,12 +631,12 @@ tarn_status tarn__fold_verify(const char *path, const tarn_verify_options *optio
 {
     struct stat st;
     if (tarn_remote_form(path) != TARN_REMOTE_NONE)
-        return verify_remote(path, options, report, err);
+        return tarn__verify_remote(path, options, report, err);
     if (tarn_tar_is_stream(path)) return verify_stream(path, options, report, err);
     if (stat(path, &st) != 0 || S_ISDIR(st.st_mode))
         return verify_folder(path, options, report, err);
     if (tarn__is_index_path(path)) return verify_taridx(path, options, report, err);
     tarn_error why;
-    tarn_status status = verify_fold(options, report, NULL, NULL, &path, 1, &why);
-    return pass_failure(options, report, status, &why, err);
+    tarn_status status = tarn__verify_fold(options, report, NULL, NULL, &path, 1, &why);
+    return tarn__verify_pass(options, report, status, &why, err);
 }

@@ -1,5 +1,5 @@
 """The servers that give credentials: instance metadata, containers, token services, single sign-on,
-and Google's. They check what they are asked for, note every request, and can be told to fail.
+and Google's. They check what they are asked for, note every request, and fail on request.
 The tests drive them with the real SDKs first."""
 import datetime
 import http.server

@@ -23,7 +23,7 @@ class Store(http.server.ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), handler)
         self.objects, self.log, self.complaints = {}, [], []
         self.page = 1000  # objects in one answer to a listing
-        self.busy = 0     # answers 503 so many times
+        self.busy = 0     # answers 503 that many times
         self.setup()
         threading.Thread(target=self.serve_forever, daemon=True).start()
         self.url = f"http://127.0.0.1:{self.server_port}"
@@ -187,7 +187,7 @@ class HubHandler(Handler):
             return self.reply(404, b'{"error": "Entry not found"}', X_Error_Code="EntryNotFound")
         self.server.files.objects[self.name] = data
         return self.reply(302, Location=f"{self.server.files.url}{urllib.parse.quote(self.name)}?Signature=x",
-                          X_Linked_Size=str(len(data)), X_Linked_ETag=etag(data), X_Repo_Commit="c" * 40,
+                          X_Linked_Size=str(len(data)), X_Linked_ETag=etag(data), X_Repo_Commit=hashlib.sha1(self.resolved()[1].encode()).hexdigest(),
                           ETag=etag(data))
 
     def resolved(self):

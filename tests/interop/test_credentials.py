@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import shutil
+import socket
 import stat
 import sys
 import tempfile
@@ -252,7 +253,7 @@ sso_region = eu-test-1
         both({}, "P")
         words = (HOME / "arguments").read_text()
         expect(words == 'one|two  three|fo"ur|$HOME;x|fi ve|', words)
-        for text, part in ((json.dumps(dict(answer, Version=2)), "Version"), ("{}", "Version"), ("no", "JSON"),
+        for text, part in ((json.dumps(dict(answer, Version=2)), "Version"), ("{}", "Version"), ("no", "JSON"), ("", "JSON"),
                            (json.dumps(dict(answer, SecretAccessKey=5)), "SecretAccessKey"),
                            (json.dumps(dict(answer, Expiration=SECRET)), "Expiration"),
                            ("x" * 70000, "65536")):
@@ -279,8 +280,10 @@ sso_region = eu-test-1
         fresh()
         s.objects["/public/x"] = b"for all"
         env = {**base, "AWS_EC2_METADATA_DISABLED": None}
-        for endpoint in ("http://127.0.0.1:1", s.url + "/none"):
+        silent = socket.create_server(("127.0.0.1", 0))  # accepts connections, and never answers
+        for endpoint in ("http://127.0.0.1:1", s.url + "/none", f"http://127.0.0.1:{silent.getsockname()[1]}"):
             good(read("s3://public/x", env={**env, "AWS_EC2_METADATA_SERVICE_ENDPOINT": endpoint}), b"for all")
+        silent.close()
         good(read("s3://public/x", env={**base, **KEYS, "AWS_NO_SIGN_REQUEST": "true"}), b"for all")
         p.fail["/latest/meta-data/iam/security-credentials/"] = (404, b"")
         good(read("s3://public/x", env={**base, **instance}), b"for all")

@@ -13,6 +13,7 @@ import tempfile
 
 from remote_support import TARN, WHEN, Store, make_shards, tarn
 from s3_support import Moto
+from store_servers import Azure, Files, Hub
 from url_support import HANG, Nginx, Tap, bad, environment, expect, good
 
 ENDINGS = ("taridx", "tarsum")
@@ -459,6 +460,38 @@ def s3_checks(moto, scratch):
     return [forms, uploads, several, cached, changed, secrets]
 
 
+def other_stores(scratch):
+    folder = indexed(scratch / "stores")
+    files = {x.name: x.read_bytes() for x in folder.iterdir()}
+
+    def azure():
+        """folds in Azure Blob Storage are listed, opened, indexed and verified"""
+        store = Azure()
+        env = {"AZURE_STORAGE_ACCOUNT": store.ACCOUNT, "AZURE_STORAGE_ENDPOINT": store.endpoint,
+               "AZURE_STORAGE_SAS_TOKEN": store.SAS, "HOME": str(scratch)}
+        shards = {name: data for name, data in files.items() if name.endswith(".tar")}
+        store.objects = {("container", "birds/" + name): data for name, data in shards.items()}
+        good(tarn("index", "az://container/birds", "-o", "az://container/birds", env=env))
+        expect(store.objects["container", "birds/train.taridx"] == files["train.taridx"])
+        for url in ("az://container/birds", "az://container/birds:train", "az://container/birds/train-*.tar"):
+            expect(info(url, env=env)["samples"] == 12, url)
+            good(tarn("verify", url, env=env))
+        expect(not store.complaints, store.complaints)
+
+    def hub():
+        """folds in a repository of the Hugging Face Hub are listed and opened"""
+        store = Hub(Files())
+        env = {"HF_ENDPOINT": store.url, "HF_TOKEN": store.TOKEN, "HOME": str(scratch)}
+        store.objects = {("org/private-set", "main", "birds/" + name): data for name, data in files.items()}
+        base = "hf://datasets/org/private-set/birds"
+        for url in (base, base + ":train", base + "/train-{0000..0002}.tar", base + "/train.taridx"):
+            expect(info(url, env=env)["samples"] == 12, url)
+        good(tarn("verify", base, env=env))
+        expect(not store.files.complaints, store.files.complaints)
+
+    return [azure, hub]
+
+
 def main():
     tap = Tap()
     with tempfile.TemporaryDirectory(prefix="tarn-remote-") as text:
@@ -469,6 +502,7 @@ def main():
         tap.run(store_checks(store, scratch) + command_checks(store, scratch))
         with Moto() as moto:
             tap.run(s3_checks(moto, scratch))
+        tap.run(other_stores(scratch))
     return tap.end()
 
 

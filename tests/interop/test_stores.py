@@ -96,7 +96,7 @@ def s3_checks(s):
         expect(expanded(name, env) == [name], "not itself")
 
     def odd():
-        """S3: answers that are no listing, or one without an end, are errors"""
+        """S3: other answers than listings, and one without an end, are errors"""
         begin = "<ListBucketResult><IsTruncated>"
         entry = "<Contents><Key>%s</Key><Size>%s</Size></Contents>"
         for body in ("", "<html>Welcome</html>", "<ListBucketResult>", begin + "true</IsTruncated></ListBucketResult>",
@@ -232,6 +232,9 @@ def gs_checks(p, s):
         s.region = "auto"
         more = {"GS_ACCESS_KEY_ID": "GOOG1", "GS_SECRET_ACCESS_KEY": "hmac" + SECRET}
         good(read("gs://bucket/a b.tar", env=dict(env, **more)), b"data")
+        for data in (b"", b"small", noise(9_000_000)):
+            good(write("gs://bucket/signed", data, "overwrite=1", env=dict(env, **more)))
+            expect(s.objects["/bucket/signed"] == data, "other bytes")
         s.objects["/public/x"] = b"for all"
         good(read("gs://public/x", env=env), b"for all")
         refused(read("gs://bucket/a b.tar", env=dict(env, GS_ACCESS_KEY_ID="GOOG1")), "GS_SECRET_ACCESS_KEY")
@@ -261,7 +264,7 @@ def gs_checks(p, s):
         expect(len(asked) == 2 and asked[0] != asked[1], asked)
 
     def odd():
-        """Google: files that are no credentials are reported with their names, without their contents"""
+        """Google: files without valid credentials are reported with their names, without their contents"""
         small = ec.generate_private_key(ec.SECP256R1())
         good_one = service_account(p, key)
         encrypted = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8,
