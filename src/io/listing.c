@@ -33,7 +33,7 @@ typedef struct format {
 
 struct lister {
     const format *format;
-    const char *url;    /* as given */
+    char *url;          /* as given */
     const char *prefix; /* the part of it that names begin with */
     bool deep;
     tarn__object object;
@@ -437,48 +437,74 @@ static tarn_status list_all(lister *l, tarn__listing *out, tarn_error *err)
     config.stall_seconds = STALL;
     config.retries = RETRIES;
     config.min_speed = 1000;
-    l->format = find_format(l->url);
     tarn_status status =
         l->format ? tarn__http_init(&l->http, &config, err)
                   : tarn__fail(err, TARN_ERR_UNSUPPORTED, "this store has no listing");
     if (status == TARN_OK) status = read_pages(l, err);
     if (status == TARN_OK) status = give_out(l, out, err);
     tarn__http_reset(&l->http);
-    tarn__object_reset(&l->object);
     return status;
 }
 
-tarn_status tarn__listing_read(tarn__listing *out, const char *prefix, bool deep,
+/* A URL without a slash after the bucket lists all of it. */
+static tarn_status open_lister(lister **out, const char *prefix, bool deep,
                                tarn_error *err)
 {
-    *out = (tarn__listing){0};
-    if (!tarn__is_remote(prefix))
-        return tarn__fail(err, TARN_ERR_USAGE, "not the URL of a store");
-    lister *l = calloc(1, sizeof *l);
-    /* A URL without a slash after the bucket lists all of it. */
-    const char *rest = tarn__listing_names(prefix);
-    bool whole = !*rest && rest[-1] != '/';
     size_t len = strlen(prefix);
+    lister *l = calloc(1, sizeof *l);
     char *url = malloc(len + 2);
     if (!l || !url) {
         free(l);
         free(url);
         return tarn__fail_memory(err);
     }
+    const char *rest = tarn__listing_names(prefix);
+    bool whole = !*rest && rest[-1] != '/';
     snprintf(url, len + 2, "%s%s", prefix, whole ? "/" : "");
     l->url = url;
     l->prefix = tarn__listing_names(url);
     l->deep = deep;
+    l->format = find_format(url);
     tarn__buf_init(&l->texts, MAX_TEXTS);
     tarn__buf_init(&l->name, MAX_PAGE);
     tarn__buf_init(&l->etag, MAX_PAGE);
-    tarn_status status = list_all(l, out, err);
+    *out = l;
+    return TARN_OK;
+}
+
+static void close_lister(lister *l)
+{
     tarn__buf_reset(&l->texts);
     tarn__buf_reset(&l->name);
     tarn__buf_reset(&l->etag);
+    tarn__object_reset(&l->object);
     free(l->all);
+    free(l->url);
     free(l);
-    free(url);
+}
+
+tarn_status tarn__listing_read(tarn__listing *out, const char *prefix, bool deep,
+                               tarn_error *err)
+{
+    lister *l;
+    *out = (tarn__listing){0};
+    if (!tarn__is_remote(prefix))
+        return tarn__fail(err, TARN_ERR_USAGE, "not the URL of a store");
+    TARN_TRY(open_lister(&l, prefix, deep, err));
+    tarn_status status = list_all(l, out, err);
+    close_lister(l);
+    return status;
+}
+
+tarn_status tarn__listing_parse(tarn__listing *out, const char *prefix, const char *page,
+                                size_t len, tarn_error *err)
+{
+    lister *l;
+    *out = (tarn__listing){0};
+    TARN_TRY(open_lister(&l, prefix, true, err));
+    tarn_status status = l->format->read_page(l, page, len, err);
+    if (status == TARN_OK) status = give_out(l, out, err);
+    close_lister(l);
     return status;
 }
 

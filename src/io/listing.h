@@ -34,6 +34,11 @@ const char *tarn__listing_names(const char *url);
  * Names that end with a slash, which some tools create as folders, are left out. */
 TARN_CHECKED tarn_status tarn__listing_read(tarn__listing *out, const char *prefix,
                                             bool deep, tarn_error *err);
+
+/* Reads one answer of the store of prefix, for tests. */
+TARN_CHECKED tarn_status tarn__listing_parse(tarn__listing *out, const char *prefix,
+                                             const char *page, size_t len,
+                                             tarn_error *err);
 void tarn__listing_reset(tarn__listing *listing);
 
 #endif
