@@ -11,10 +11,9 @@
 
 #include "base/error.h"
 #include "io/aws.h"
-#include "io/s3.h"
 #include "io/url.h"
 
-enum { HASH = SHA256_DIGEST_SIZE };
+enum { HASH = SHA256_DIGEST_SIZE, HEX = 2 * HASH + 1 };
 
 static void to_hex(char *out, const unsigned char *data, size_t len)
 {
@@ -26,7 +25,7 @@ static void to_hex(char *out, const unsigned char *data, size_t len)
     *out = '\0';
 }
 
-void tarn__sha256_hex(char out[TARN__SHA256_HEX], const void *data, size_t len)
+static void sha256_hex(char out[HEX], const void *data, size_t len)
 {
     unsigned char hash[HASH];
     struct sha256_ctx sha;
@@ -116,12 +115,11 @@ static tarn_status canonical(tarn__buf *buf, const tarn__aws_signer *signer,
 }
 
 static void sign_canonical(const tarn__aws_signer *signer, const tarn__cred_value *keys,
-                           const tarn__buf *text, const stamp *s,
-                           char out[TARN__SHA256_HEX])
+                           const tarn__buf *text, const stamp *s, char out[HEX])
 {
     unsigned char key[HASH], mac[HASH];
-    char digest[TARN__SHA256_HEX], to_sign[512], day[9];
-    tarn__sha256_hex(digest, text->data, text->size);
+    char digest[HEX], to_sign[512], day[9];
+    sha256_hex(digest, text->data, text->size);
     snprintf(to_sign, sizeof to_sign, "AWS4-HMAC-SHA256\n%s\n%s\n%s", s->time, s->scope,
              digest);
     snprintf(day, sizeof day, "%.8s", s->time);
@@ -162,18 +160,20 @@ tarn_status tarn__aws_sign_at(const tarn__aws_signer *signer,
                               const tarn__http_request *request, int64_t time,
                               tarn__http *http, tarn_error *err)
 {
-    static const char nothing[] =
-        "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-    const char *digest = request->digest ? request->digest : nothing;
+    char digest[HEX];
     char names[128];
     snprintf(names, sizeof names, "host;x-amz-content-sha256;x-amz-date%s%s",
              request->mark ? ";" TARN__S3_MARK : "",
              keys->token[0] ? ";x-amz-security-token" : "");
-    char signature[TARN__SHA256_HEX];
+    char signature[HEX];
     stamp s;
     tarn__buf text;
     if (request->mark) TARN_TRY(add_header(http, TARN__S3_MARK, request->mark, err));
     if (!keys->access[0]) return TARN_OK;
+    if (request->body_size == UINT64_MAX) /* only known when it has been sent */
+        snprintf(digest, sizeof digest, "UNSIGNED-PAYLOAD");
+    else
+        sha256_hex(digest, request->body, (size_t)request->body_size);
     make_stamp(&s, signer, time);
     tarn__buf_init(&text, 512 << 10);
     tarn_status status = canonical(&text, signer, keys, request, &s, digest, names, err);

@@ -11,7 +11,6 @@
 
 #include "base/error.h"
 #include "io/cred.h"
-#include "io/s3.h"
 #include "io/url.h"
 
 /* A provider that sends less on average is given up, so that no answer takes long. */
@@ -68,14 +67,9 @@ static tarn_status exchange(const tarn__cred_ask *ask, const char *shown,
         .body = ask->body,
         .body_size = ask->body ? strlen(ask->body) : 0,
     };
-    char digest[65];
     answer->status = 0;
     answer->connected = false;
     TARN_TRY(tarn__http_init(&http, &config, err));
-    if (ask->sign && ask->body) {
-        tarn__sha256_hex(digest, ask->body, strlen(ask->body));
-        request.digest = digest;
-    }
     tarn_status status = tarn__http_exchange(&http, &request, &answer->reply, err);
     answer->status = http.head.status;
     answer->connected = http.connected;

@@ -41,7 +41,6 @@ typedef struct tarn__http_request {
     const char *const *headers; /* "Name: value", ends with NULL; or NULL */
     const void *body;           /* PUT and POST */
     uint64_t body_size;         /* UINT64_MAX: known only at the end */
-    const char *digest;         /* SHA-256 of the body in hex, for signed requests */
     const char *mark;           /* TARN__S3_MARK of the object to be; or NULL */
 } tarn__http_request;
 

@@ -10,7 +10,6 @@
 #include "base/error.h"
 #include "io/object.h"
 #include "io/output.h"
-#include "io/s3.h"
 #include "io/url.h"
 
 /* An upload has at most 10,000 parts. Doubling the size of a part after every thousand
@@ -47,19 +46,16 @@ typedef struct call {
 /* Sends a request; its response is in s->http.head and s->reply. */
 static tarn_status exchange(s3_output *s, const call *c, tarn_error *err)
 {
-    char digest[TARN__SHA256_HEX];
     size_t size = strlen(s->object.url) + strlen(c->query) + 2;
     char *url = malloc(size);
     if (!url) return tarn__fail_memory(err);
     snprintf(url, size, "%s%s%s", s->object.url, c->query[0] ? "?" : "", c->query);
-    tarn__sha256_hex(digest, c->body, c->len);
     tarn__http_request r = {
         .method = c->method,
         .url = url,
         .headers = c->headers,
         .body = c->body,
         .body_size = c->len,
-        .digest = digest,
         .mark = c->mark,
     };
     tarn_status status = tarn__http_exchange(&s->http, &r, &s->reply, err);
