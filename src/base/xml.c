@@ -249,8 +249,8 @@ tarn_status tarn__xml_read(const char *text, size_t len, tarn__xml_visit *end,
 {
     reader *r = calloc(1, sizeof *r);
     if (!r) return tarn__fail_memory(err);
-    r->start = r->at = text;
-    r->end = text + len;
+    r->start = r->at = len ? text : "";
+    r->end = r->start + len;
     r->visit_end = end;
     r->visit_begin = begin;
     r->context = context;

@@ -158,7 +158,7 @@ tarn_status tarn__cred_parse(tarn__json_doc *doc, const char *text, size_t len,
 {
     tarn__json_options options = TARN__JSON_OPTIONS_INIT;
     options.last_wins = true;
-    tarn_status status = tarn__json_parse(doc, text, len, &options, err);
+    tarn_status status = tarn__json_parse(doc, len ? text : "", len, &options, err);
     if (status == TARN_OK && tarn__json_root(doc)->kind != TARN__JSON_OBJECT) {
         tarn__json_reset(doc);
         status = tarn__fail(err, TARN_ERR_FORMAT, "is not a JSON object");

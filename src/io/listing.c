@@ -350,7 +350,8 @@ static tarn_status read_one(lister *l, tarn__buf *url, tarn__buf *page, tarn_err
     TARN_TRY(tarn__buf_add(url, "", 1, err));
     tarn__http_request request = {.method = "GET", .url = url->data};
     TARN_TRY(tarn__http_load(&l->http, &request, page, err));
-    tarn_status status = l->format->read_page(l, page->data, page->size, err);
+    tarn_status status =
+        l->format->read_page(l, page->size ? page->data : "", page->size, err);
     if (status != TARN_OK) {
         if (err && !err->path[0]) tarn__error_place(err, l->object.shown, err->offset);
         return status;
