@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/error.h"
 #include "io/aws.h"
@@ -35,14 +34,6 @@ static tarn_status make_url(tarn__buf *out, const char *base, const char *url, b
     return tarn__buf_add(out, "", 1, err);
 }
 
-static bool has_header(const tarn__http_request *request, const char *line)
-{
-    for (const char *const *h = request->headers; h && *h; h++)
-        if (strcasecmp(*h, line) == 0) return true;
-    return false;
-}
-
-/* A write that must not replace anything needs a condition of Google's own. */
 static tarn_status sign(void *context, const tarn__http_request *request,
                         tarn__http *http, tarn_error *err)
 {
@@ -54,8 +45,6 @@ static tarn_status sign(void *context, const tarn__http_request *request,
         status = tarn__aws_sign_at(signer, found, request, tarn__cred_clock(), http, err);
     else if (status == TARN_OK && found->token[0])
         status = tarn__cred_bearer(found->token, http, err);
-    if (status == TARN_OK && has_header(request, "If-None-Match: *"))
-        status = tarn__http_add_header(http, "x-goog-if-generation-match: 0", err);
     explicit_bzero(found, sizeof *found);
     free(found);
     return status;
@@ -104,6 +93,7 @@ tarn_status tarn__gs_init(tarn__object *object, const char *url, bool list,
     object->signer = signer;
     object->sign = sign;
     object->renew = renew;
+    object->only_new = "x-goog-if-generation-match: 0";
     strcpy(signer->service, "s3");
     strcpy(signer->region, "auto");
     TARN_TRY(get_credentials(&signer->cred, err));

@@ -15,6 +15,7 @@ typedef struct http_output {
     tarn__http http;
     tarn__object object;
     bool overwrite;
+    const char *only_new[2]; /* headers */
     tarn__buf held;   /* while the data is small */
     bool streaming;   /* the data is not small */
     const char *next; /* data for curl to take */
@@ -24,7 +25,6 @@ typedef struct http_output {
     tarn__http_reply reply;
 } http_output;
 
-static const char *const only_new[] = {"If-None-Match: *", NULL};
 
 static size_t give_body(char *buf, size_t one, size_t size, void *context)
 {
@@ -81,7 +81,7 @@ static tarn_status begin_stream(http_output *h, tarn_error *err)
     tarn__http_request request = {
         .method = "PUT",
         .url = h->object.url,
-        .headers = h->overwrite ? NULL : only_new,
+        .headers = h->overwrite ? NULL : h->only_new,
         .body_size = UINT64_MAX,
     };
     tarn__http_flow flow = {take_reply, give_body, h};
@@ -107,7 +107,7 @@ static tarn_status send_small(http_output *h, tarn_error *err)
     tarn__http_request request = {
         .method = "PUT",
         .url = h->object.url,
-        .headers = h->overwrite ? NULL : only_new,
+        .headers = h->overwrite ? NULL : h->only_new,
         .body = h->held.data,
         .body_size = h->held.size,
     };
@@ -156,6 +156,7 @@ tarn_status tarn__http_output_open(const char *url, const char *shown,
     tarn__buf_init(&h->held, SMALL);
     tarn_status status = tarn__object_init(&h->object, url, err);
     tarn__http_config config = tarn__object_http(&h->object);
+    h->only_new[0] = h->object.only_new ? h->object.only_new : "If-None-Match: *";
     config.connect_seconds = options->connect_seconds;
     config.stall_seconds = options->stall_seconds;
     config.retries = options->retries;

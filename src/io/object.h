@@ -12,6 +12,8 @@ typedef struct tarn__object {
     tarn__http_renew *renew; /* NULL: a refused request stays refused */
     void *signer;            /* released with free() */
     bool follow;             /* the server may redirect */
+    const char *only_new;    /* the header of a write that must not replace anything;
+                                NULL: If-None-Match */
 } tarn__object;
 
 /* Whether a path is a URL of a remote scheme. */

@@ -239,8 +239,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             raise ConnectionAbortedError
         if "raced" in self.key:
             self.server.objects[self.key] = b"another's"
-        only_new = self.headers.get("If-None-Match") == "*" or \
-            self.headers.get("x-goog-if-generation-match") == "0"
+        google = self.server.region == "auto"
+        only_new = self.headers.get("x-goog-if-generation-match") == "0" if google else \
+            self.headers.get("If-None-Match") == "*"
         return only_new and self.key in self.server.objects
 
     def post(self):

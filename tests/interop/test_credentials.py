@@ -119,7 +119,7 @@ def checks(p, s):  # pylint: disable=too-many-locals,too-many-statements
         both({**env, "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": write("token", p.token)}, "C")
         refused(env, "status 401", "AWS_CONTAINER_CREDENTIALS")
         for url in ("http://example.com/x", "http://169.254.170.2.example.com/", "http://10.0.0.1/",
-                    "http://localhost@example.com/", "ftp://localhost/", "http://127.0.0.1.nip.io/"):
+                    "http://localhost@example.com/", "ftp://localhost/", "http://local/x", "http://127.0.0.1.nip.io/"):
             refused({"AWS_CONTAINER_CREDENTIALS_FULL_URI": url}, "169.254.170.23")
         refused({**env, "AWS_CONTAINER_AUTHORIZATION_TOKEN": "a\r\nX: y" + SECRET}, "control character")
 

@@ -247,6 +247,8 @@ def gs_checks(p, s):
         good(write("gs://bucket/new/big", big, env=more))
         expect(s.objects["/bucket/new/big"] == big and s.objects["/bucket/new/ü x"] == b"small", "other bytes")
         bad(write("gs://bucket/new/big", b"other", env=more), "exists")
+        bad(write("gs://bucket/raced", b"ours", env=more), "exists")  # it comes between the check and the write
+        expect(s.objects["/bucket/raced"] == b"another's", "replaced")
         good(write("gs://bucket/new/big", b"other", "overwrite=1", env=more))
         rows = [row[:2] for row in listed("gs://bucket/new/", env=more)]
         expect(rows == [("gs://bucket/new/big", 5), ("gs://bucket/new/ü x", 5)], rows)
@@ -299,7 +301,12 @@ def az_checks(a):
             expect(client.download_blob(name).readall() == name.encode() * 5, "the SDK")
             for more in (key, sas, {"AZURE_STORAGE_CONNECTION_STRING": text}):
                 good(read("az://container/" + name, "filter=1", env=more), name.encode() * 5)
+        a.objects["container", "cut"] = data = noise(3_000_000)
+        good(read("az://container/cut", env=key), data)
+        ranges = [headers["Range"] for _, path, _, headers in a.take_log() if path.endswith("cut") and "Range" in headers]
+        expect(ranges == ["bytes=1000000-"], ranges)
         expect(not a.complaints, a.complaints)
+        del a.objects["container", "cut"]
 
     def writes():
         """Azure: its SDK reads what was written; nothing is replaced unasked"""
