@@ -16,15 +16,14 @@ typedef struct http_output {
     tarn__object object;
     bool overwrite;
     const char *only_new[2]; /* headers */
-    tarn__buf held;   /* while the data is small */
-    bool streaming;   /* the data is not small */
-    const char *next; /* data for curl to take */
+    tarn__buf held;          /* while the data is small */
+    bool streaming;          /* the data is not small */
+    const char *next;        /* data for curl to take */
     size_t left;
     bool paused, ended;
     bool body_ended; /* curl was given the end of the data */
     tarn__http_reply reply;
 } http_output;
-
 
 static size_t give_body(char *buf, size_t one, size_t size, void *context)
 {
