@@ -65,6 +65,7 @@ static tarn_status open_set(bench *b, bool cold, tarn_error *err)
     o.fields = b->names;
     o.scan = true;
     o.cold = cold;
+    cli_remote_options(b->path, &o);
     return tarn_dataset_open(b->path, &o, &b->set, err);
 }
 
@@ -418,6 +419,7 @@ static const cli_option options[] = {
     {"seconds", 's', "N", "seconds per row (default 1)"},
     {"side", 0, "N", "size to which images are resized, in pixels (default 224)"},
     {"cold", 0, NULL, "also measure with the files removed from the page cache"},
+    CLI_REMOTE,
     {"json", 0, NULL, "print the rows as JSON"},
     {NULL, 0, NULL, NULL}};
 

@@ -59,7 +59,7 @@ typedef struct cli_command {
 extern const cli_command *const cli_commands[];        /* NULL-terminated */
 const cli_command *cli_find_command(const char *name); /* or NULL */
 extern const cli_command cli_index, cli_info, cli_ls, cli_get, cli_extract, cli_verify,
-    cli_pack, cli_convert, cli_split, cli_merge, cli_bench, cli_help;
+    cli_pack, cli_convert, cli_split, cli_merge, cli_bench, cli_cache, cli_help;
 
 /* help.c */
 int cli_show_help(const cli_command *command);
@@ -268,6 +268,27 @@ bool cli_has_order(const cli_args *args);
         {"rounds", 0, "N", "feistel, buckets: rounds of glzn's order (default 3)"},      \
     {                                                                                    \
         "mix", 0, "N", "buckets: mix shards, with N buckets per shard"                   \
+    }
+
+/* remote.c: remote folds. */
+/* Takes the options that CLI_REMOTE adds to a command. */
+void cli_remote_begin(const cli_args *args);
+void cli_remote_options(const char *path, tarn_dataset_options *o);
+/* Whether a path is the URL of a fold. For .tar files this depends on whether there is an
+ * index; without one they are streams. */
+bool cli_is_remote_fold(const char *path);
+/* Fetches count samples of a remote dataset, or only their keys, for reading them one by
+ * one. Problems show up there. */
+void cli_remote_ahead(tarn_dataset *set, const uint64_t *samples, size_t count,
+                      uint32_t fields);
+/* The dataset of a path, with default options, if it is already open; or NULL. */
+tarn_dataset *cli_remote_take(const char *path);
+void cli_remote_end(void);
+
+#define CLI_REMOTE                                                                       \
+    {"index", 0, "FILE", "remote folds: a local .taridx instead of that of the shards"}, \
+    {                                                                                    \
+        "cache", 0, "DIR", "remote files: keep what is read here (default: $TARN_CACHE)" \
     }
 
 /* stream.c: archives that are read sequentially. */

@@ -230,6 +230,7 @@ static const cli_option options[] = {
     {"upgrade", 0, NULL, ".iac: rewrite the header, copy the rest"},
     CLI_HEADING("Running"),
     {"threads", 'j', "N", "number of reader threads (default: all cores)"},
+    CLI_REMOTE,
     {"json", 0, NULL, "print the summary as JSON"},
     {"quiet", 'q', NULL, "no progress bar and no summary"},
     {NULL, 0, NULL, NULL}};

@@ -95,6 +95,8 @@ static void add_piece(desk *d, cli_piece piece, tarn_view view, uint64_t offset)
     d->offsets[at] = offset;
 }
 
+enum { AHEAD = 256 };
+
 static tarn_status fetch(const cli_source *part, uint64_t number, desk *d,
                          uint64_t *nameless, tarn_error *err)
 {
@@ -138,6 +140,18 @@ static tarn_status hand_on(conversion *c, uint64_t i, uint64_t number, desk *d,
     return put(state, &r, err);
 }
 
+/* Of remote sources, many samples at a time. */
+static void look_ahead(const conversion *c, uint64_t i, uint64_t to)
+{
+    uint64_t numbers[AHEAD];
+    size_t n = 0;
+    const cli_source *part = cli_sources_at(&c->sources, c->order[i], &numbers[0]);
+    if (!part->info.remote) return;
+    for (; n < AHEAD && i + n < to; n++)
+        if (cli_sources_at(&c->sources, c->order[i + n], &numbers[n]) != part) break;
+    cli_remote_ahead(part->dataset, numbers, n, part->visible);
+}
+
 /* --- All of them ------------------------------------------------------------------- */
 
 static tarn_status walk(conversion *c, uint64_t from, uint64_t to, cli_put_record put,
@@ -146,6 +160,7 @@ static tarn_status walk(conversion *c, uint64_t from, uint64_t to, cli_put_recor
     desk d = {0};
     tarn_status status = TARN_OK;
     for (uint64_t i = from; i < to && status == TARN_OK; i++) {
+        if ((i - from) % AHEAD == 0) look_ahead(c, i, to);
         status = hand_on(c, i, i - from, &d, put, state, err);
         clear_desk(&d);
         if (cli_progress_step(&c->progress, ++c->done, total) != 0 && status == TARN_OK)

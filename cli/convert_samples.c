@@ -21,7 +21,7 @@ typedef struct conversion {
 bool cli_is_fold(const char *word)
 {
     tarn_folds *folds;
-    if (cli_ends_with(word, ".taridx")) return true;
+    if (cli_ends_with(word, ".taridx") || cli_is_remote_fold(word)) return true;
     if (!cli_is_folder(word)) {
         const char *colon = strrchr(word, ':');
         return colon && !strchr(colon, '/') && access(word, F_OK) != 0;

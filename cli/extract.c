@@ -86,6 +86,7 @@ static const cli_option options[] = {
     {"lenient", 0, NULL, "without an index: skip damaged parts"},
     CLI_ALLOW_PIPE,
     CLI_MAX_SAMPLE,
+    CLI_REMOTE,
     {"quiet", 'q', NULL, "no progress bar"},
     {NULL, 0, NULL, NULL}};
 

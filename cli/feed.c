@@ -10,7 +10,8 @@
 
 bool cli_is_archive(const char *path)
 {
-    return cli_is_stream(path) || cli_ends_with(path, ".tar");
+    return cli_is_stream(path) ||
+           (cli_ends_with(path, ".tar") && !cli_is_remote_fold(path));
 }
 
 /* How a source is handled depends on its type, so a folder that cannot be accessed is an

@@ -256,11 +256,15 @@ static const cli_option options[] = {
     {"lenient", 0, NULL, "without an index: skip damaged parts"},
     CLI_ALLOW_PIPE,
     CLI_MAX_SAMPLE,
+    CLI_REMOTE,
     {NULL, 0, NULL, NULL}};
 
 static const cli_example examples[] = {
     {"tarn get data/birds:train kiwi_07 jpg > kiwi.jpg", "one field"},
     {"tarn get data/birds:train kiwi_07 -o here/", "all fields, as files in a folder"},
+    {"tarn get 'https://host/train-{000..099}.tar' kiwi_07 jpg --index train.taridx > "
+     "x.jpg",
+     "from remote shards, with a local index"},
     {"tarn get x.gnz emb --rows :100 -o emb.npy", "rows of an array, for NumPy"},
     {"tarn get tiles.iac 17 > tile.jpg", "the payload of a record, by row number"},
     {"tarn get tiles.iac tile_id=t_0042 -o tile.jpg",
@@ -275,8 +279,9 @@ const cli_command cli_get = {
     .summary = "write the bytes of one field of a sample",
     .text = "With a .tarsum the key is found by binary search, so the time does not "
             "depend on the number of samples. The header in the shard is compared with "
-            "the index before any byte is written.\n\nA stream (-, a URL, a compressed "
-            "archive) is read only up to the first sample with this key and "
+            "the index before any byte is written.\n\nA stream (-, a URL without an "
+            "index, a compressed archive) is read only up to the first sample with this "
+            "key and "
             "field.\n\nFor a .gnz, KEY is the name of an array. It is written as .npy if "
             "the output's name ends in .npy, and as bare values in C order "
             "otherwise.\n\nFor an .iac, KEY is a row number, or COLUMN=VALUE.",

@@ -11,7 +11,7 @@ static const char what_path[] =
     "can also be a stream, which is read once from start to end in constant memory: - "
     "(standard input), a URL, a compressed archive, or a list such as "
     "'train-{000..031}.tar' or a.tar::b.tar.gz. Supported URLs are http://, https://, "
-    "s3://, file: and, with --allow-pipe, pipe:COMMAND.";
+    "s3://, gs://, az://, hf://, file: and, with --allow-pipe, pipe:COMMAND.";
 
 static const char exit_status[] =
     "0: success. 1: bad data, or not found. 2: wrong usage. 130: interrupted.";

@@ -375,6 +375,14 @@ static int describe_stream(const cli_args *args, cli_json *json)
     return result;
 }
 
+/* A folder in a store may have several folds. */
+static bool is_remote_folder(const char *path)
+{
+    return tarn_remote_form(path) == TARN_REMOTE_FOLD &&
+           !cli_ends_with(path, ".taridx") && !cli_ends_with(path, ".tar") &&
+           strchr(path, ':') == strrchr(path, ':');
+}
+
 static int run(const cli_args *args)
 {
     const char *path = args->words[0];
@@ -391,7 +399,7 @@ static int run(const cli_args *args)
         status = describe_stream(args, &json);
     } else if (cli_is_lone_index(path)) {
         status = describe_taridx(path, &json);
-    } else if (!is_file && stat(path, &st) == 0 &&
+    } else if (!is_file && (stat(path, &st) == 0 || is_remote_folder(path)) &&
                tarn_folds_list(path, &folds, NULL) == TARN_OK) {
         status = describe_folder(args, folds, path, &json);
         tarn_folds_free(folds);
@@ -409,12 +417,14 @@ static const cli_option options[] = {
     CLI_KEYS,
     {"lenient", 0, NULL, "without an index: skip damaged parts"},
     CLI_ALLOW_PIPE,
+    CLI_REMOTE,
     {"json", 0, NULL, "print an array of folds as JSON"},
     {NULL, 0, NULL, NULL}};
 
 static const cli_example examples[] = {
     {"tarn info data/birds", "all folds: samples, sizes of each field, shards"},
     {"tarn info --json data/birds:train", "one fold, for a program to read"},
+    {"tarn info s3://bucket/birds", "the folds of a folder in a bucket"},
     {"tarn info shard.tar", "scan one archive"},
     {"tarn info https://host/shard.tar.gz", "a stream, in constant memory"},
     {"tarn info x.gnz", "an array file"},

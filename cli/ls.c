@@ -87,6 +87,8 @@ static void print_sample(listing *l, const shown *members, size_t count)
         show_sample(l, members, count);
 }
 
+enum { KEYS_AHEAD = 512 };
+
 /* --- Of a dataset ------------------------------------------------------------------ */
 
 /* Prints one sample of a dataset. Only its first fields are visible. */
@@ -115,6 +117,29 @@ static tarn_status list_sample(listing *l, tarn_dataset *set, uint32_t visible,
     return TARN_OK;
 }
 
+/* Of remote shards, many keys at a time. */
+static void fetch_keys(tarn_dataset *set, uint64_t from, uint64_t count)
+{
+    uint64_t numbers[KEYS_AHEAD];
+    size_t n = count - from < KEYS_AHEAD ? (size_t)(count - from) : KEYS_AHEAD;
+    tarn_dataset_info info;
+    tarn_dataset_info_get(set, &info, sizeof info);
+    for (size_t i = 0; i < n; i++)
+        numbers[i] = from + i;
+    if (info.remote) cli_remote_ahead(set, numbers, n, 0);
+}
+
+static void fetch_ordered_keys(const cli_sources *s, const uint64_t *order, uint64_t from,
+                               uint64_t count)
+{
+    uint64_t numbers[KEYS_AHEAD];
+    size_t n = 0;
+    const cli_source *part = cli_sources_at(s, order[from], &numbers[0]);
+    for (; n < KEYS_AHEAD && from + n < count; n++)
+        if (cli_sources_at(s, order[from + n], &numbers[n]) != part) break;
+    if (part->info.remote) cli_remote_ahead(part->dataset, numbers, n, 0);
+}
+
 static int list_fold(const cli_args *args, listing *l)
 {
     tarn_error err;
@@ -123,8 +148,10 @@ static int list_fold(const cli_args *args, listing *l)
     if (status == CLI_OK) status = cli_filter(args, &l->fold);
     if (status != CLI_OK) return status;
     uint64_t count = tarn_dataset_count(l->fold.set);
-    for (uint64_t i = 0; i < count && done == TARN_OK && !ferror(stdout); i++)
+    for (uint64_t i = 0; i < count && done == TARN_OK && !ferror(stdout); i++) {
+        if (i % KEYS_AHEAD == 0) fetch_keys(l->fold.set, i, count);
         done = list_sample(l, l->fold.set, UINT32_MAX, i, &err);
+    }
     if (done == TARN_OK) return CLI_OK;
     fflush(stdout);
     return cli_fail(&err);
@@ -135,6 +162,7 @@ static tarn_status list_ordered(listing *l, const cli_sources *s, const uint64_t
 {
     for (uint64_t i = 0; i < count && !ferror(stdout); i++) {
         uint64_t number;
+        if (i % KEYS_AHEAD == 0) fetch_ordered_keys(s, order, i, count);
         const cli_source *part = cli_sources_at(s, order[i], &number);
         TARN_TRY(list_sample(l, part->dataset, part->visible, number, err));
     }
@@ -285,6 +313,7 @@ static const cli_option options[] = {
     {"where", 0, "COL=VALUE",
      "record packs: only rows with this value; also COL>N, >=, <, <=; repeat it for AND"},
     CLI_ORDER,
+    CLI_REMOTE,
     {"json", 0, NULL, "print one JSON object per sample, one per line"},
     {NULL, 0, NULL, NULL}};
 
@@ -294,6 +323,7 @@ static const cli_example examples[] = {
     {"tarn ls -l --samples @some.txt data/birds:train", "where their members are stored"},
     {"tarn ls -1 --order shuffle --seed 7 --epoch 1 --rank 0/4 data/birds:train",
      "the samples of the first of four ranks, in order"},
+    {"tarn ls s3://bucket/birds:train", "a remote fold, by its index"},
     {"tarn ls https://host/x.tar.zst", "a stream, sample by sample"},
     {"tarn ls 'train-{000..031}.tar.gz'", "several archives, in order"},
     {"tarn ls --stats x.gnz",

@@ -7,7 +7,7 @@
 
 const cli_command *const cli_commands[] = {
     &cli_pack, &cli_convert, &cli_split,  &cli_merge, &cli_index, &cli_info, &cli_ls,
-    &cli_get,  &cli_extract, &cli_verify, &cli_bench, &cli_help,  NULL};
+    &cli_get,  &cli_extract, &cli_verify, &cli_bench, &cli_cache, &cli_help, NULL};
 
 const cli_command *cli_find_command(const char *name)
 {
@@ -30,7 +30,9 @@ static int run(const cli_command *command, int argc, char **argv)
     int status = cli_parse(command, argc, argv, &args);
     if (status == CLI_OK) {
         cli_catch_interrupt();
+        cli_remote_begin(&args);
         status = command->run(&args);
+        cli_remote_end();
     }
     cli_args_free(&args);
     int finished = cli_finish();

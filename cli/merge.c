@@ -16,6 +16,11 @@ static int open_all(merging *m, uint64_t *out_shards)
 {
     *out_shards = 0;
     for (int i = 0; i < m->args->n_words; i++) {
+        if (tarn_remote_form(m->args->words[i]) != TARN_REMOTE_NONE)
+            return cli_usage(m->args->command,
+                             "%s: whole shards are linked or copied, which must be local "
+                             "files; copy the samples with tarn convert",
+                             m->args->words[i]);
         int status = cli_open(m->args, m->args->words[i], &m->folds[i]);
         if (status != CLI_OK) return status;
         m->n_folds = i + 1;

@@ -37,6 +37,8 @@ int cli_dataset_open(const cli_args *args, const char *path, tarn_keys keys,
     o.index = &index;
     o.fields = fields;
     o.check = cli_has(args, "check");
+    if (!fields && !o.check && (*out = cli_remote_take(path))) return CLI_OK;
+    cli_remote_options(path, &o);
     index.lenient = cli_has(args, "lenient");
     index.notice = cli_warn;
     index.keys = keys;

@@ -283,6 +283,7 @@ static const cli_option options[] = {
     {"check", 0, NULL, "by samples: compare the bytes with their checksums"},
     CLI_KEYS,
     {"threads", 'j', "N", "number of reader threads (default: all cores)"},
+    CLI_REMOTE,
     {"json", 0, NULL, "print the summary as JSON"},
     {"quiet", 'q', NULL, "no progress bar and no summary"},
     {NULL, 0, NULL, NULL}};

@@ -7,6 +7,7 @@
 
 bool cli_is_stream(const char *path)
 {
+    if (cli_is_remote_fold(path)) return false;
     return tarn_tar_is_stream(path) || tarn_urls_is_list(path);
 }
 

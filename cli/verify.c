@@ -114,6 +114,8 @@ static int run(const cli_args *args)
         o.as = TARN_VERIFY_RECORDS;
     o.repair = cli_has(args, "repair");
     o.allow_pipe = cli_has(args, "allow-pipe");
+    o.index_path = cli_value(args, "index");
+    o.cache = cli_value(args, "cache");
     o.problem = on_problem;
     o.problem_context = &w;
     o.repaired = on_repair;
@@ -147,6 +149,7 @@ static const cli_option options[] = {
      "--decode: write the keys of samples that cannot be decoded, one per line"},
     {"threads", 'j', "N", "number of shards to check at once (default: all cores)"},
     CLI_ALLOW_PIPE,
+    CLI_REMOTE,
     {"json", 0, NULL, "print the problems and the counts as JSON"},
     {"quiet", 'q', NULL, "no progress bar"},
     {NULL, 0, NULL, NULL}};
@@ -155,6 +158,7 @@ static const cli_example examples[] = {
     {"tarn verify data/birds", "all folds of a folder"},
     {"tarn verify --repair data/birds:train", "after a writer crashed"},
     {"tarn verify shard.tar", "one archive"},
+    {"tarn verify s3://bucket/birds:train", "remote shards; each is read once"},
     {"tarn verify --decode --bad-keys bad.txt data/birds:train",
      "images and other fields that cannot be decoded"},
     {"tarn verify https://host/shard.tar.gz", "a stream: every header, and the end"},

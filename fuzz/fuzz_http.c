@@ -1,8 +1,8 @@
-/* A server's response: header lines, and the body that explains a failure. The input is
- * the head, an empty line, and the body. */
+/* A server's response: header lines, whether it is the range that was asked for, and the
+ * body that explains a failure. The input is the head, an empty line, and the body. */
 #include "common.h"
 
-#include "io/http.h"
+#include "io/fetch_judge.h"
 
 static void check_text(const char *text, size_t size)
 {
@@ -20,6 +20,25 @@ static void try_failure(const tarn__http *http, const uint8_t *body, size_t size
     for (const char *c = err.message; *c; c++)
         CHECK((unsigned char)*c >= 0x20 && *c != 0x7f);
     free(copy);
+}
+
+/* Bytes 10 to 19 of an object of a known or unknown size. */
+static void try_range(const tarn__http_head *head, uint64_t size, bool identify)
+{
+    tarn_error err = {0};
+    tarn__object_id id = {.size = size};
+    tarn__asked asked = {.shown = "http://host/x", .id = &id, .identify = identify};
+    asked.first = identify ? 0 : 10;
+    asked.size = identify ? 1 : 10;
+    tarn__judgement j = tarn__fetch_judge(head, &asked, &err);
+    CHECK(j.verdict != TARN__PENDING);
+    CHECK((j.verdict == TARN__REFUSED) == (err.code != TARN_OK));
+    check_text(err.message, sizeof err.message);
+    if (j.verdict != TARN__ACCEPTED) return;
+    CHECK(tarn__object_agrees(&id, &j.id));
+    CHECK(j.skip == 0 || (j.skip == asked.first && head->status == 200));
+    if (identify) CHECK(j.id.size != UINT64_MAX);
+    if (!identify && j.id.size != UINT64_MAX) CHECK(j.id.size >= 20);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -40,6 +59,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_text(http.head.etag, sizeof http.head.etag);
     check_text(http.head.modified, sizeof http.head.modified);
     check_text(http.head.region, sizeof http.head.region);
+    check_text(http.head.encoding, sizeof http.head.encoding);
+    for (int identify = 0; identify < 2; identify++) {
+        try_range(&http.head, 1000, identify);
+        try_range(&http.head, UINT64_MAX, identify);
+    }
     try_failure(&http, data + at, size - at);
     return 0;
 }

@@ -715,6 +715,27 @@ def manifests():
         yield f"{i:02}", bytes([kind]) + text.encode()
 
 
+def listings():
+    """Answers of stores; the first byte chooses S3, Google, Azure or Hugging Face."""
+    entry = "<Contents><Key>%s</Key><ETag>&quot;0f&quot;</ETag><Size>%s</Size></Contents>"
+    texts = [(0, "<?xml version='1.0'?>\n<ListBucketResult xmlns=\"x\">" + entry % ("a+b%2Fc", 5) + entry % ("d/", 0) +
+              "<EncodingType>url</EncodingType><IsTruncated>false</IsTruncated></ListBucketResult>"),
+             (0, "<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>t</NextContinuationToken>" +
+              entry % ("b", 1) + entry % ("a", 2) + "</ListBucketResult>"),
+             (0, "<ListBucketResult>" + entry % ("%00", 5) + "</ListBucketResult>"),
+             (0, "<ListBucketResult>" + entry % ("x", "-1") + "</ListBucketResult>"),
+             (0, "<a:b xmlns:a='c'><!-- d --><e f = \"g\"/><![CDATA[<h>]]>&#x41;&#66;&lt;&bad;</a:b>"),
+             (0, "<!DOCTYPE x [<!ENTITY a 'b'>]><x>&a;</x>"), (0, "<a>" * 20), (0, "<a></b>"), (0, "<a/><b/>"),
+             (1, "<ListBucketResult>" + entry % ("a&amp;b&#10;", 7) + "</ListBucketResult>"),
+             (2, "\ufeff<?xml version='1.0' encoding='utf-8'?><EnumerationResults><Blobs><Blob><Name>a b</Name>"
+              "<Properties><Etag>0x8D</Etag><Content-Length>9</Content-Length></Properties></Blob></Blobs>"
+              "<NextMarker>m</NextMarker></EnumerationResults>"),
+             (3, '[{"type": "file", "path": "a.tar", "size": 3, "oid": "0"}, {"type": "directory", "path": "d"}]'),
+             (3, '[{"type": "file", "path": 5}]'), (3, "{}"), (3, '[{"type": "file", "path": "a\\u0000b", "size": 1}]')]
+    for i, (store, text) in enumerate(texts):
+        yield f"{i:02}", bytes([store]) + text.encode()
+
+
 def corpus():
     """Every (target, {name: bytes})."""
     for target, seeds in (("tar", archives()), ("header", headers()), ("names", names()),
@@ -722,7 +743,8 @@ def corpus():
                           ("codec", fields()), ("samples", streams()), ("filter", filters()),
                           ("urls", urls()), ("http", answers()), ("gnz", array_files()),
                           ("journal", journals()), ("order", states()), ("image", images()),
-                          ("manifest", manifests()), ("jxl", jxl_images())):
+                          ("manifest", manifests()), ("jxl", jxl_images()),
+                          ("listing", listings())):
         yield target, dict(seeds)
 
 

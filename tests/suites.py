@@ -19,7 +19,7 @@ KINDS = ("unit", "fuzz", "cli", "interop", "faults", "hostile", "python", "docs"
 LONG = (
     "python/test_docs", "python/test_chains", "interop/test_tar_programs", "hostile/test_limits",
     "faults/test_write", "faults/test_calls", "docs/test_demo", "docs/test_guides",
-    "interop/test_http", "interop/test_s3", "python/test_wds_reader", "python/test_torch",
+    "interop/test_http", "interop/test_fetch", "interop/test_s3", "python/test_wds_reader", "python/test_torch",
     "unit/test_memory", "unit/test_filters", "unit/test_loader_memory", "faults/test_processes",
     "interop/test_image", "interop/test_png", "interop/test_pack", "interop/test_webdataset_writer",
     "unit/test_dataset", "hostile/test_changed", "unit/test_cold", "unit/test_damage_fold",
@@ -29,7 +29,7 @@ LONG = (
 # text, by what a kill or a power failure leaves on the disk), and the same C code runs in the
 # suites that stay.
 NOT_ASAN = {
-    "faults/test_power", "faults/test_write", "hostile/test_execution", "python/test_torch",
+    "faults/test_power", "faults/test_power_cache", "faults/test_write", "hostile/test_execution", "python/test_torch",
     "python/test_wds_names",
     "interop/test_braces", "interop/test_dataset_reference", "interop/test_formats",
     "interop/test_iac", "interop/test_order", "interop/test_random", "interop/test_reference",
@@ -39,15 +39,15 @@ NOT_ASAN = {
 # These unit programs start no thread (strace -f -e trace=clone,clone3 shows none).
 NOT_TSAN = {
     "unit/test_array", "unit/test_arrow", "unit/test_calls", "unit/test_chain",
-    "unit/test_coders", "unit/test_collect", "unit/test_costs", "unit/test_damage_fields",
+    "unit/test_coders", "unit/test_collect", "unit/test_costs", "unit/test_damage_fields", "unit/test_fetch",
     "unit/test_damage_files", "unit/test_damage_fold", "unit/test_damage_repair",
     "unit/test_damage_tables", "unit/test_edges", "unit/test_fields", "unit/test_filters",
     "unit/test_gnz", "unit/test_gnz_read", "unit/test_headers", "unit/test_iac_damage",
     "unit/test_iac_write", "unit/test_json", "unit/test_memory", "unit/test_message",
     "unit/test_null", "unit/test_order_random", "unit/test_order_state", "unit/test_pack",
     "unit/test_parse", "unit/test_place", "unit/test_png", "unit/test_random",
-    "unit/test_recover", "unit/test_regular", "unit/test_s3", "unit/test_samples",
-    "unit/test_schema", "unit/test_settle", "unit/test_stream", "unit/test_structs",
+    "unit/test_recover", "unit/test_regular", "unit/test_remote_fold", "unit/test_s3", "unit/test_samples",
+    "unit/test_schema", "unit/test_settle", "unit/test_shardcache", "unit/test_stream", "unit/test_structs",
     "unit/test_tar", "unit/test_urls",
     "unit/test_oom_read", "unit/test_oom_write",  # ThreadSanitizer's malloc cannot be made to fail
 }

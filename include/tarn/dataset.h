@@ -102,6 +102,17 @@ typedef struct tarn_dataset_options {
      * these shards, which may have any names. Without an index, and with scan, they are
      * scanned. */
     const char *const *shards;
+
+    /* Remote files (http, https, s3, ...): the folder of the cache, which any number of
+     * processes and datasets may share, and the bytes that it may take on disk; 0: no
+     * limit. NULL: that of the environment variable TARN_CACHE, or if that is not set,
+     * nothing is kept on disk. "": nothing is kept. The limit counts only with a
+     * folder. */
+    const char *cache;
+    uint64_t cache_limit;
+    /* Remote folds: a local .taridx of exactly these shards, used instead of the one next
+     * to them. NULL: that one, or the one in the cache if it has not changed. */
+    const char *index_path;
 } tarn_dataset_options;
 
 #define TARN_DATASET_OPTIONS_INIT                                                        \
@@ -113,6 +124,11 @@ TARN_API void tarn_dataset_options_init(tarn_dataset_options *options, size_t si
 /* Opens a dataset. path is "DIR", "DIR:FOLD" or "FILE.taridx" for a fold; a record pack
  * or an array file, recognised by its first bytes; or any other file, which is scanned as
  * a tar. options may be NULL. Close the dataset with tarn_dataset_close.
+ *
+ * path may also be the URL of a folder, a fold, an index, shards (with braces), or a file
+ * that ends with .gnz or .iac. Only the index is fetched, samples are fetched when they
+ * are read. A member of a fold whose index has checksums is compared with its checksum.
+ * If they differ, the member is fetched again.
  *
  * The samples of a fold are in the order of first appearance; if their members are not
  * consecutive, in the order of the first selected member. The samples of an array file
@@ -148,6 +164,7 @@ typedef struct tarn_dataset_info {
     uint64_t rank, world_size;
     uint64_t left_out; /* left out on opening because they lack a listed field; see
                           tarn_dataset_lacking */
+    uint64_t remote;   /* 1 if samples are fetched from a server when they are read */
 } tarn_dataset_info;
 
 /* Fills *out, of size bytes. */
@@ -292,7 +309,11 @@ TARN_API void tarn_dataset_batch_reset(tarn_dataset_batch *batch);
  * them. fields NULL: all fields of the dataset. Data that does not exist or is already in
  * memory is skipped, so only invalid arguments are errors. From then on, batches of this
  * dataset are read through the page cache, even with cold. The data takes memory, so the
- * caller must limit the amount. */
+ * caller must limit the amount.
+ *
+ * Of remote files, keys and fields are fetched with many requests at once, and the call
+ * waits for them. They are kept in memory, up to 64 MiB, until the next call for the same
+ * file. A failure is reported when the sample is read. */
 TARN_API TARN_CHECKED tarn_status tarn_dataset_prefetch(tarn_dataset *dataset,
                                                         const uint64_t *samples,
                                                         size_t n_samples,

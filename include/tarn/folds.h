@@ -41,10 +41,27 @@ typedef struct tarn_folds {
  * shard 0007 of fold train (so is train-0007-of-0100.tar), 0007.tar is a shard of fold
  * data, and train.tar is all of fold train. TARN_ERR_NO_FILE if there is no such folder;
  * TARN_ERR_NO_FOLD if it has no such fold or no shards. *out is NULL after a failure.
- * Free it with tarn_folds_free. */
+ * Free it with tarn_folds_free.
+ *
+ * path may also be remote, with shards as URLs: a folder in an object store, which is
+ * listed, or a list of .tar files, which is only expanded. */
 TARN_API TARN_CHECKED tarn_status tarn_folds_list(const char *path, tarn_folds **out,
                                                   tarn_error *err);
 TARN_API void tarn_folds_free(tarn_folds *folds);
+
+/* --- Remote folds ------------------------------------------------------------------ */
+
+typedef enum tarn_remote {
+    TARN_REMOTE_NONE = 0, /* a local path, or the URL of something else */
+    /* FOLDER, FOLDER:FOLD or FOLD.taridx, in an object store or on a web server */
+    TARN_REMOTE_FOLD = 1,
+    /* URLs of .tar files: a fold if they have an index; otherwise they can only be
+     * streams */
+    TARN_REMOTE_SHARDS = 2
+} tarn_remote;
+
+/* Returns what a path is, judging by its text. docs/guides/urls.md lists the forms. */
+TARN_API tarn_remote tarn_remote_form(const char *path);
 
 /* --- A fold that is open ----------------------------------------------------------- */
 

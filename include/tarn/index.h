@@ -48,15 +48,16 @@ typedef struct tarn_index_options {
     tarn_keys keys;
     bool sums;          /* read every byte and store a CRC-32C of each member */
     bool lenient;       /* skip damage instead of failing; see tar.h */
-    unsigned threads;   /* 0: one per core */
+    unsigned threads;   /* 0: one per core; for remote shards, 16 */
     tarn_notice notice; /* skipped damage, members that collide */
     void *notice_context;
     tarn_progress progress; /* total is 0 if it is unknown */
     void *progress_context;
 
     /* Read shards that are not plain files ("-", URLs, compressed files) as streams. The
-     * index then describes their uncompressed contents. false: such shards are refused,
-     * because they cannot be read by position. */
+     * index then describes their uncompressed contents. false: only plain files and
+     * uncompressed remote objects (http, https, s3) are accepted, because all others
+     * cannot be read by position. Remote objects are read once, and several at once. */
     bool streams;
     bool allow_pipe;          /* run pipe: commands in a shell */
     const char *const *names; /* names of the shards next to the index; NULL: their own */

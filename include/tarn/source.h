@@ -1,7 +1,8 @@
 /* tarn/source.h: reads and writes bytes by URL.
  *
  * A URL is a local path, file:..., "-" (standard input or output), http://, https://,
- * s3://bucket/key, or, if the caller allows it, pipe:COMMAND. When reading, compressed
+ * s3://bucket/key, gs://bucket/name, az://container/name, hf://datasets/owner/name/path
+ * (only for reading), or, if the caller allows it, pipe:COMMAND. When reading, compressed
  * data is recognised by its first bytes. When writing, the suffix or an option selects
  * the compression.
  *

@@ -4,7 +4,8 @@
  * are stored. folds.h lists the folds of a folder, index.h builds and saves their
  * indexes, and verify.h checks their bytes. pack.h makes folds from files, and write.h
  * from samples. tar.h and samples.h read archives as streams, source.h reads and writes
- * bytes by URL, and codec.h converts fields to values. gnz.h is for named arrays; iac.h
+ * bytes by URL, cache.h lists and clears caches of
+ * remote files, and codec.h converts fields to values. gnz.h is for named arrays; iac.h
  * and textpair.h are for records with Arrow tables. All types work in the same four
  * steps: options, open, get, close. */
 #ifndef TARN_TARN_H
@@ -13,6 +14,7 @@
 #include <tarn/array.h>
 #include <tarn/arrow.h>
 #include <tarn/base.h>
+#include <tarn/cache.h>
 #include <tarn/codec.h>
 #include <tarn/dataset.h>
 #include <tarn/folds.h>

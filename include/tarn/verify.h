@@ -40,6 +40,10 @@ typedef struct tarn_verify_options {
     void *progress_context;
     bool allow_pipe; /* run pipe: commands in a shell */
     tarn_verify_as as;
+    /* Remote folds, as in tarn_dataset_options. The shards are not taken from the
+     * cache. */
+    const char *index_path;
+    const char *cache;
 } tarn_verify_options;
 
 #define TARN_VERIFY_OPTIONS_INIT                                                         \
@@ -62,7 +66,7 @@ typedef struct tarn_verify_report {
 } tarn_verify_report;
 
 /* Checks "DIR" (all folds), "DIR:FOLD", "FILE.tar", "FILE.taridx", an array file or a
- * record pack. Of a stream (see
+ * record pack. The shards of a remote fold are each read once. Of a stream (see
  * tarn_tar_is_stream) it checks every header and the end, in constant memory, and counts
  * samples as tarn/samples.h groups them. TARN_OK means that the check was completed, not
  * that no problem was found: report->remaining is the number of remaining problems. */

@@ -100,32 +100,37 @@ static bool is_slow(const tarn_dataset *set, const tarn_dataset_options *o)
 {
     tarn_dataset_info info;
     tarn_dataset_info_get(set, &info, sizeof info);
-    return o->io == TARN_IO_READ || o->cold || info.kind == TARN_DATASET_IAC;
+    return o->io == TARN_IO_READ || o->cold || info.kind == TARN_DATASET_IAC ||
+           info.remote;
 }
 
 PyDoc_STRVAR(open_doc,
              "open_dataset(path, *, fields=None, drop_ambiguous=False, io='auto', "
              "check=False, cold=False, scan=True, by_hash=False, keys='base', threads=0, "
-             "lenient=False, key_column=None, decompress=True, shards=None)\n--\n\nOpens "
+             "lenient=False, key_column=None, decompress=True, shards=None, "
+             "cache=None, cache_limit=0, index=None)\n--\n\nOpens "
              "a folder, fold, tar, array file or record pack.");
 
 static PyObject *open_dataset(PyObject *module, PyObject *args, PyObject *kw)
 {
     static const char *const names[] = {
-        "path",    "fields",     "drop_ambiguous", "io",     "check",
-        "cold",    "scan",       "by_hash",        "keys",   "threads",
-        "lenient", "key_column", "decompress",     "shards", NULL};
+        "path",       "fields",  "drop_ambiguous", "io",          "check",   "cold",
+        "scan",       "by_hash", "keys",           "threads",     "lenient", "key_column",
+        "decompress", "shards",  "cache",          "cache_limit", "index",   NULL};
     tarnpy_state *state = tarnpy_module_state(module);
     tarn_dataset_options o = TARN_DATASET_OPTIONS_INIT;
     tarn_index_options index = TARN_INDEX_OPTIONS_INIT;
-    PyObject *path = NULL, *fields = NULL, *files = NULL, *result = NULL;
+    PyObject *path = NULL, *fields = NULL, *files = NULL, *result = NULL, *cache = NULL,
+             *index_path = NULL;
+    unsigned long long limit = 0;
     const char *io = "auto", *keys = "base";
     int drop = 0, check = 0, cold = 0, scan = 1, hash = 0, lenient = 0, decompress = 1;
     tarnpy_strings list = {NULL, 0, NULL}, shards = {NULL, 0, NULL};
     if (!PyArg_ParseTupleAndKeywords(
-            args, kw, "O&|$OpsppppsIpzpO:open_dataset", TARNPY_KEYWORDS(names),
+            args, kw, "O&|$OpsppppsIpzpOO&KO&:open_dataset", TARNPY_KEYWORDS(names),
             tarnpy_path, &path, &fields, &drop, &io, &check, &cold, &scan, &hash, &keys,
-            &index.threads, &lenient, &o.key_column, &decompress, &files))
+            &index.threads, &lenient, &o.key_column, &decompress, &files,
+            tarnpy_path_or_none, &cache, &limit, tarnpy_path_or_none, &index_path))
         return NULL;
     if (io_of(io, &o.io) == 0 && keys_of(keys, &index.keys) == 0 &&
         tarnpy_strings_get(fields, &list) == 0 &&
@@ -143,6 +148,9 @@ static PyObject *open_dataset(PyObject *module, PyObject *args, PyObject *kw)
         index.lenient = lenient;
         o.decompress = decompress;
         o.shards = shards.items;
+        o.cache = cache ? PyBytes_AsString(cache) : NULL;
+        o.cache_limit = limit;
+        o.index_path = index_path ? PyBytes_AsString(index_path) : NULL;
         const char *name = PyBytes_AsString(path);
         TARNPY_UNLOCKED(status, tarn_dataset_open(name, &o, &set, &err));
         result = status == TARN_OK ? tarnpy_handle_new(state, set, is_slow(set, &o))
@@ -151,6 +159,8 @@ static PyObject *open_dataset(PyObject *module, PyObject *args, PyObject *kw)
     tarnpy_strings_free(&list);
     tarnpy_strings_free(&shards);
     Py_DECREF(path);
+    Py_XDECREF(cache);
+    Py_XDECREF(index_path);
     return result;
 }
 

@@ -136,6 +136,22 @@ static PyObject *field_sets(PyObject *self, PyObject *unused)
 
 /* --- Keys -------------------------------------------------------------------------- */
 
+enum { AT_ONCE = 1024 };
+
+/* Keys of remote files are fetched many at a time. */
+static int fetch_keys(PyObject *self, const uint64_t *numbers, size_t count)
+{
+    tarn_error err;
+    tarn_status status;
+    tarn_dataset_info info;
+    tarn_dataset_info_get(set_of(self), &info, sizeof info);
+    if (!info.remote) return 0;
+    TARNPY_UNLOCKED(status, tarn_dataset_prefetch(set_of(self), numbers,
+                                                  count < AT_ONCE ? count : AT_ONCE,
+                                                  (const uint32_t[]){0}, 0, &err));
+    return status == TARN_OK ? 0 : (tarnpy_raise(state_of(self), &err), -1);
+}
+
 static PyObject *keys(PyObject *self, PyObject *numbers)
 {
     uint64_t *wanted;
@@ -147,10 +163,13 @@ static PyObject *keys(PyObject *self, PyObject *numbers)
     PyObject *list = PyList_New((Py_ssize_t)count);
     for (size_t i = 0; list && i < count; i++) {
         PyObject *key = NULL;
-        if (tarn_dataset_key(set_of(self), wanted[i], &text, &err) != TARN_OK)
+        if (i % AT_ONCE == 0 && fetch_keys(self, wanted + i, count - i) != 0)
+            Py_CLEAR(list);
+        else if (tarn_dataset_key(set_of(self), wanted[i], &text, &err) != TARN_OK)
             tarnpy_raise(state_of(self), &err);
         else
             key = tarnpy_text(text.data, text.size);
+        if (!list) break;
         if (!key || PyList_SetItem(list, (Py_ssize_t)i, key) != 0) Py_CLEAR(list);
     }
     tarn_text_reset(&text);

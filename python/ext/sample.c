@@ -433,6 +433,7 @@ typedef struct iterator {
     PyObject *handle; /* the handle of the dataset at the start; the dataset may get
                          another one */
     bool announces;   /* samples are not in the order of the file */
+    bool remote;      /* samples are fetched */
     bool overrides;   /* a subclass has its own __getitem__ */
     uint64_t next, end;
     uint64_t step;       /* positions per stretch; 0: not known yet */
@@ -471,13 +472,20 @@ static int fill_stretch(const iterator *self, stretch *s, uint64_t first, uint64
     return -1;
 }
 
-/* With an order, announces the next stretch to the system, which reads it while the
- * samples before it are used. Without an order the system reads ahead by itself, and
- * better. */
-static int next_stretch(iterator *self)
+static int prefetch(const iterator *self, const stretch *s)
 {
     tarn_error err;
     tarn_status status;
+    TARNPY_UNLOCKED(status, tarn_dataset_prefetch(iterated(self), s->numbers,
+                                                  (size_t)s->count, NULL, 0, &err));
+    return status == TARN_OK ? 0 : (tarnpy_raise(self->dataset->state, &err), -1);
+}
+
+/* With an order, announces the next stretch to the system, which reads it while the
+ * samples before it are used. Without an order the system reads ahead by itself, and
+ * better. Of remote files the stretch that begins is fetched. */
+static int next_stretch(iterator *self)
+{
     stretch *s = self->now;
     if (self->then->count) {
         self->now = self->then;
@@ -489,10 +497,8 @@ static int next_stretch(iterator *self)
     uint64_t after = self->now->first + self->now->count;
     if (self->step == 0) self->step = find_step(self, self->now);
     if (fill_stretch(self, s, after, self->step) != 0) return -1;
-    if (!self->announces || !s->count) return 0;
-    TARNPY_UNLOCKED(status, tarn_dataset_prefetch(iterated(self), s->numbers,
-                                                  (size_t)s->count, NULL, 0, &err));
-    return status == TARN_OK ? 0 : (tarnpy_raise(self->dataset->state, &err), -1);
+    if (self->remote) return prefetch(self, self->now);
+    return self->announces && s->count ? prefetch(self, s) : 0;
 }
 
 static PyObject *iterator_next(PyObject *object)
@@ -570,6 +576,7 @@ PyObject *tarnpy_dataset_iter(PyObject *object)
     self->handle = dataset->handle;
     tarn_dataset_info info;
     tarn_dataset_info_get(((tarnpy_handle *)self->handle)->set, &info, sizeof info);
+    self->remote = info.remote && dataset->views == Py_None && dataset->parts == Py_None;
     self->announces =
         !info.in_order && dataset->views == Py_None && dataset->parts == Py_None;
     self->overrides = tarnpy_dataset_overrides_item(object);

@@ -741,11 +741,14 @@ def open(path: PathLike, fold: str | None = None, fields: Iterable[str] | None =
          scan: bool = True, drop_ambiguous: bool = False, keys: Literal["base", "path"] = "base",
          lenient: bool = False, threads: int = 0, by_hash: bool = False,
          key_column: str | None = None, decompress: bool = True,
-         cache: PathLike | None = None) -> Dataset:
+         cache: PathLike | None = None, cache_limit: int = 0,
+         index: PathLike | None = None) -> Dataset:
     """Opens a dataset: a folder of shards, one of its folds, a tar, an array file or a record
     pack.
 
-    path: "DIR", "DIR:FOLD", a .taridx, .tar, .gnz or .iac.
+    path: "DIR", "DIR:FOLD", a .taridx, .tar, .gnz or .iac; or a URL of one of them
+        ("s3://bucket/birds:train"), or of shards ("https://host/birds/train-{000..099}.tar").
+        Then only the index is fetched, and samples when they are read.
     fold: one of several folds of a folder.
     fields: the fields of the samples; the dataset has only samples with all of them, and a
         `UserWarning` says how many others the file has. "jpg;png" takes the first of these fields
@@ -771,8 +774,11 @@ def open(path: PathLike, fold: str | None = None, fields: Iterable[str] | None =
     lenient: skip damage when scanning. drop_ambiguous: leave out samples that have a field twice.
     key_column: in a record pack, the column with the keys. decompress: whether to decompress the
         payloads of a record pack.
-    cache: a folder for copies of archives whose path is a URL (http, https, s3, with braces for
-        several shards); they are downloaded once.
+    cache: for a URL, a folder for what is fetched; any number of processes and datasets may share
+        it. None takes that of the environment variable TARN_CACHE; without it nothing is kept.
+        Compressed archives need it: they are copied there once, decompressed.
+    cache_limit: the bytes that the cache may take on disk; 0 means no limit.
+    index: for the URL of a fold, a local index of its shards, used instead of the one beside them.
 
     >>> import tarn
     >>> tarn.open(birds)[0]["txt"]
@@ -784,10 +790,10 @@ def open(path: PathLike, fold: str | None = None, fields: Iterable[str] | None =
     if not isinstance(where, str) or not where:
         raise UsageError(f"path must be a non-empty str or pathlib.Path, not {path!r}")
     if "://" in where:  # download code is imported only when it is needed
-        from ._remote import is_url, local
+        from ._remote import is_url, place
 
         if is_url(where):
-            where = local(where, cache)
+            where = place(where, cache)
     if fold is not None:
         where, shown = f"{where}:{fold}", f"{shown}:{fold}"
     options: dict[str, Any] = {
@@ -797,7 +803,15 @@ def open(path: PathLike, fold: str | None = None, fields: Iterable[str] | None =
         "lenient": lenient, "threads": whole("threads", threads, 0, 2**32 - 1), "by_hash": by_hash,
         "key_column": key_column, "decompress": decompress,
     }
-    recipe = Recipe(os.path.abspath(where), options, shown=shown_text(shown))
+    if "://" in where:
+        options["cache"] = None if cache is None else os.path.abspath(os.fspath(cache))
+        options["cache_limit"] = whole("cache_limit", cache_limit, 0, 2**64 - 1)
+        options["index"] = None if index is None else os.path.abspath(os.fspath(index))
+    else:
+        if index is not None:
+            raise UsageError("index is for URLs; open the .taridx itself, or its folder")
+        where = os.path.abspath(where)
+    recipe = Recipe(where, options, shown=shown_text(shown))
     reading = Reading(decode, images, array_type, decoders, exif, fallback)
     handle = recipe.open()
     if reading.decoders:

@@ -1,5 +1,6 @@
-"""Datasets by URL: archives are copied once into a folder chosen by the caller and opened
-there."""
+"""Datasets by URL. Files in object stores and on web servers are opened where they are; only
+compressed archives, which cannot be read by position, are copied into a folder chosen by the
+caller, decompressed, and opened there."""
 
 from __future__ import annotations
 
@@ -28,8 +29,12 @@ def is_url(path: str) -> bool:
     return _URL.match(path) is not None
 
 
-def local(url: str, cache: str | os.PathLike[str] | None) -> str:
-    """Returns the local path of a URL and downloads it if necessary."""
+def place(url: str, cache: str | os.PathLike[str] | None) -> str:
+    """Returns what is opened for a URL: the URL, or a local path of a file URL or of a copy.
+
+    >>> place("file:///data/x%201.tar", None), place("s3://bucket/birds:train", None)
+    ('/data/x 1.tar', 's3://bucket/birds:train')
+    """
     from ._source import expand_urls
 
     scheme = urlsplit(url).scheme.lower()
@@ -39,11 +44,17 @@ def local(url: str, cache: str | os.PathLike[str] | None) -> str:
         if parts.netloc not in ("", "localhost") or not path or "\0" in path:
             raise UsageError(f"{url}: a file URL must be file:///PATH on this machine")
         return path
+    if not urlsplit(url).path.lower().endswith(_COMPRESSED):
+        return url
     if cache is None:
-        raise UsageError(f"{url}: reading samples by position needs a local file; pass cache=FOLDER "
-                         "to keep a copy there, or read it as a stream with tarn.wds.WebDataset")
-    shards = expand_urls(url)
-    folder = os.path.join(os.fspath(cache), hashlib.sha256(url.encode()).hexdigest()[:16])
+        raise UsageError(f"{url}: samples of a compressed archive cannot be read by position; pass "
+                         "cache=FOLDER to keep a decompressed copy there, or read it as a stream with "
+                         "tarn.wds.WebDataset")
+    return _copy(expand_urls(url), url, os.path.join(os.fspath(cache), "copies"))
+
+
+def _copy(shards: list[str], url: str, cache: str) -> str:
+    folder = os.path.join(cache, hashlib.sha256(url.encode()).hexdigest()[:16])
     paths = [os.path.join(folder, _name(shard)) for shard in shards]
     if len(set(paths)) != len(paths):
         raise UsageError(f"{url}: several shards have the same name")

@@ -163,7 +163,9 @@ def open_dataset(path: str, *, fields: Sequence[str] | None = None, drop_ambiguo
                  io: str = "auto", check: bool = False, cold: bool = False, scan: bool = True,
                  by_hash: bool = False, keys: str = "base", threads: int = 0,
                  lenient: bool = False, key_column: str | None = None,
-                 decompress: bool = True, shards: Sequence[str] | None = None) -> _Handle: ...
+                 decompress: bool = True, shards: Sequence[str] | None = None,
+                 cache: str | None = None, cache_limit: int = 0,
+                 index: str | None = None) -> _Handle: ...
 def mix(handles: tuple[_Handle, ...], weights: Sequence[float] | None,
         counts: Sequence[int] | None, total: int, all: bool,
         fields: Sequence[str] | None, /) -> _Handle: ...

@@ -17,7 +17,12 @@
 #include "gnz/reader.h"
 #include "iac/file.h"
 #include "io/file.h"
+#include "io/remote.h"
+#include "io/url.h"
 #include "itar/fold_read.h"
+
+/* Bytes that the cache leaves free on its file system. */
+#define CACHE_MIN_FREE (UINT64_C(1) << 30)
 
 /* --- Sources ----------------------------------------------------------------------- */
 
@@ -28,6 +33,7 @@ tarn_status tarn__storage_new(const tarn__storage_kind *kind, const char *path,
     if (!s) return tarn__fail_memory(err);
     s->kind = kind;
     atomic_init(&s->users, 1);
+    tarn__forklock_init(&s->lock, TARN__LOCK_INNERMOST);
     tarn__names_init(&s->fields);
     if (path && !(s->path = strdup(path))) {
         tarn__storage_release(s);
@@ -42,6 +48,9 @@ void tarn__storage_release(tarn__storage *s)
     if (!s || atomic_fetch_sub(&s->users, 1) != 1) return;
     tarn__files_reset(&s->files);
     if (s->state) s->kind->close(s->state);
+    if (s->cache) tarn__cachedir_close(s->cache);
+    tarn__prefetched_release(s->prefetched);
+    tarn__forklock_destroy(&s->lock);
     tarn__names_reset(&s->fields);
     free(atomic_load(&s->text));
     free(s->path);
@@ -70,12 +79,29 @@ static bool has_ending(const char *path, const char *ending)
            !(stat(path, &st) == 0 && S_ISDIR(st.st_mode));
 }
 
+/* The kind of a remote file, by its URL. */
+static const tarn__storage_kind *kind_of_url(const char *url)
+{
+    size_t len = strcspn(url, "?#");
+    if (len > 4 && strncmp(url + len - 4, ".gnz", 4) == 0) return &tarn__kind_gnz;
+    if (len > 4 && strncmp(url + len - 4, ".iac", 4) == 0) return &tarn__kind_iac;
+    return &tarn__kind_fold;
+}
+
 static const tarn__storage_kind *kind_of(const char *path)
 {
+    if (tarn__is_remote(path)) return kind_of_url(path);
     if (has_ending(path, ".gnz") || begins_with(path, "GNZ1", 4)) return &tarn__kind_gnz;
     if (has_ending(path, ".iac") || begins_with(path, "IATROC", 7))
         return &tarn__kind_iac;
     return &tarn__kind_fold;
+}
+
+/* The folder of the cache, or NULL. */
+static const char *cache_folder(const char *given)
+{
+    const char *folder = given ? given : getenv("TARN_CACHE");
+    return folder && folder[0] ? folder : NULL;
 }
 
 TARN__DEFINE_INIT(tarn_verify_options, TARN_VERIFY_OPTIONS_INIT)
@@ -88,6 +114,7 @@ tarn_status tarn_verify(const char *path, const tarn_verify_options *options,
     tarn_verify_report found = {0};
     TARN__FILL_OUT(report, size, found);
     TARN__OPTIONS(tarn_verify_options, o, TARN_VERIFY_OPTIONS_INIT, options, err);
+    o.cache = cache_folder(o.cache);
     tarn_dataset_kind kind = o.as == TARN_VERIFY_ARRAYS    ? TARN_DATASET_GNZ
                              : o.as == TARN_VERIFY_RECORDS ? TARN_DATASET_IAC
                                                            : kind_of(path)->kind;
@@ -99,14 +126,40 @@ tarn_status tarn_verify(const char *path, const tarn_verify_options *options,
     return status;
 }
 
-static tarn_status open_source(const char *path, const tarn_dataset_options *o,
+static tarn_status open_cache(tarn__storage *source, const tarn_dataset_options *o,
+                              tarn_error *err)
+{
+    tarn__cache_limits limits = {.max_bytes = o->cache_limit, .min_free = CACHE_MIN_FREE};
+    if (!o->cache) return TARN_OK;
+    return tarn__cachedir_open(o->cache, &limits, &source->cache, err);
+}
+
+/* Hides the secrets of a URL, which is not needed any more. */
+static tarn_status show_path(tarn__storage *source, tarn_error *err)
+{
+    char *shown = tarn__url_shown(source->path);
+    if (!shown) return tarn__fail_memory(err);
+    free(source->path);
+    source->path = shown;
+    return TARN_OK;
+}
+
+static tarn_status open_source(const char *path, tarn_dataset_options *o,
                                tarn__storage **out, tarn_error *err)
 {
     const tarn__storage_kind *kind = o->shards ? &tarn__kind_fold : kind_of(path);
+    bool remote = tarn__is_remote(o->shards && o->shards[0] ? o->shards[0] : path);
+    if (o->index_path && (!remote || o->shards || kind != &tarn__kind_fold))
+        return tarn__fail_at(err, TARN_ERR_USAGE, path, TARN_NO_OFFSET,
+                             "index_path is for remote folds only");
+    o->cache = remote ? cache_folder(o->cache) : NULL;
     TARN_TRY(tarn__storage_new(kind, path, out, err));
-    tarn_status status = kind == &tarn__kind_gnz   ? tarn__open_gnz(*out, o, err)
-                         : kind == &tarn__kind_iac ? tarn__open_iac(*out, o, err)
-                                                   : tarn__open_fold(*out, o, err);
+    tarn_status status = open_cache(*out, o, err);
+    if (status == TARN_OK)
+        status = kind == &tarn__kind_gnz   ? tarn__open_gnz(*out, o, err)
+                 : kind == &tarn__kind_iac ? tarn__open_iac(*out, o, err)
+                                           : tarn__open_fold(*out, o, err);
+    if (status == TARN_OK && tarn__is_remote(path)) status = show_path(*out, err);
     if (status != TARN_OK) tarn__storage_release(*out);
     return status;
 }
@@ -331,6 +384,7 @@ static tarn_dataset_info info_of(const tarn_dataset *d)
                               .in_file = d->source->samples,
                               .dropped = d->dropped,
                               .left_out = d->left_out,
+                              .remote = d->source->remote,
                               .shards = d->source->shards,
                               .numbered = d->source->numbered,
                               .in_order = !d->order && tarn__chain_ascends(&d->chain),
@@ -461,7 +515,13 @@ tarn_status tarn_dataset_get(tarn_dataset *d, uint64_t sample, uint32_t field,
     *out = (tarn_view)TARN_VIEW_INIT;
     TARN_TRY(tarn__resolve(&d, &sample, err));
     TARN_TRY(tarn__check_field(d, field, err));
-    return view_field(d, sample, field, out, err);
+    if (!d->source->remote || tarn__has_supply())
+        return view_field(d, sample, field, out, err);
+    tarn__supply supply;
+    tarn__supply_prefetched(&supply, d);
+    tarn_status status = view_field(d, sample, field, out, err);
+    tarn__supply_end(&supply);
+    return status;
 }
 
 uint64_t tarn_dataset_lacking(const tarn_dataset *d, uint32_t field)
@@ -517,15 +577,11 @@ static tarn_status get_whole(const tarn_dataset *d, uint64_t number, tarn_view *
     return status;
 }
 
-tarn_status tarn_dataset_get_all(tarn_dataset *d, uint64_t sample, tarn_view *out,
-                                 tarn_text *key, tarn_error *err)
+/* sample is a number of a dataset without an order. */
+static tarn_status get_all(tarn_dataset *d, uint64_t sample, tarn_view *out,
+                           tarn_text *key, tarn_error *err)
 {
-    TARN__NEED(err, "dataset", d);
-    TARN__NEED(err, "out", out);
     tarn_status status = TARN_OK;
-    for (uint32_t i = 0; i < d->n_fields; i++)
-        out[i] = (tarn_view)TARN_VIEW_INIT;
-    TARN_TRY(tarn__resolve(&d, &sample, err));
     bool whole = key && d->source->kind->whole;
     if (whole) status = get_whole(d, sample, out, key, err);
     if (status == TARN_OK) status = get_rest(d, sample, !whole, out, err);
@@ -533,6 +589,22 @@ tarn_status tarn_dataset_get_all(tarn_dataset *d, uint64_t sample, tarn_view *ou
         status = tarn_dataset_key(d, sample, key, err);
     for (uint32_t i = 0; status != TARN_OK && i < d->n_fields; i++)
         tarn_view_release(&out[i]);
+    return status;
+}
+
+tarn_status tarn_dataset_get_all(tarn_dataset *d, uint64_t sample, tarn_view *out,
+                                 tarn_text *key, tarn_error *err)
+{
+    TARN__NEED(err, "dataset", d);
+    TARN__NEED(err, "out", out);
+    for (uint32_t i = 0; i < d->n_fields; i++)
+        out[i] = (tarn_view)TARN_VIEW_INIT;
+    TARN_TRY(tarn__resolve(&d, &sample, err));
+    if (!d->source->remote) return get_all(d, sample, out, key, err);
+    tarn__supply supply;
+    TARN_TRY(tarn__supply_begin(&supply, d, sample, true, key != NULL, err));
+    tarn_status status = get_all(d, sample, out, key, err);
+    tarn__supply_end(&supply);
     return status;
 }
 

@@ -14,10 +14,12 @@
 #include <tarn/dataset.h>
 #include <tarn/iac.h>
 
+#include "base/forklock.h"
 #include "base/names.h"
 #include "base/need.h"
 #include "dataset/chain.h"
 #include "io/cold.h"
+#include "io/remote.h"
 
 /* Numbers that are not those of a field of the file: alternatives (see tarn__fieldset),
  * and fields that are not stored in a file. */
@@ -120,7 +122,11 @@ typedef struct tarn__storage_kind {
 
 typedef struct tarn__storage {
     const tarn__storage_kind *kind;
-    tarn__files files; /* empty for a mix */
+    tarn__files files;            /* empty for a mix */
+    struct tarn__cachedir *cache; /* of remote files; or NULL */
+    bool remote;                  /* it has remote files, or a part of the mix has */
+    tarn__forklock lock;          /* guards prefetched */
+    struct tarn__prefetched *prefetched; /* see supply.c; or NULL */
     void *state;
     atomic_uint users;
     char *path; /* NULL for a mix */
@@ -511,6 +517,60 @@ tarn__read_stats tarn__batch_stats(const tarn_dataset_batch *batch);
 /* Announces to the system that these items will be read. None may be a pseudo field.
  * Changes the items. */
 void tarn__announce(tarn__storage *source, tarn__item *items, size_t count);
+
+/* --- supply.c: remote files -------------------------------------------------------- */
+
+/* Whether some bytes of a source must be fetched: no longer when all of its files are in
+ * the cache. Of a mix with remote files this is not known. */
+bool tarn__may_be_away(const tarn__storage *source);
+
+typedef struct tarn__prefetched tarn__prefetched;
+void tarn__prefetched_release(tarn__prefetched *prefetched);
+
+/* Lists the items of samples and their fields, without pseudo fields and what does not
+ * exist; with keys, an item without a field for each sample. out has room for n_fields +
+ * 1 of each. */
+size_t tarn__list_items(tarn_dataset *d, const uint64_t *numbers, size_t count,
+                        const uint32_t *fields, size_t n_fields, bool keys,
+                        tarn__item *out);
+
+/* Fetches what remote files have of these items, all at once. Changes the items. */
+TARN_CHECKED tarn_status tarn__stock_items(tarn__storage *source, tarn__item *items,
+                                           size_t count, tarn__stock *out,
+                                           tarn_error *err);
+
+/* tarn_dataset_prefetch for a dataset with remote files: fetches as much as is kept in
+ * memory until the next call. */
+TARN_CHECKED tarn_status tarn__prefetch_remote(tarn_dataset *d, const uint64_t *numbers,
+                                               size_t count, const uint32_t *fields,
+                                               size_t n_fields, tarn_error *err);
+
+/* What a sample needs: between begin and end this thread reads it from memory. */
+typedef struct tarn__supply {
+    tarn__stock own;
+    tarn__prefetched *shared; /* instead of own; or NULL */
+    tarn__remote_task before;
+} tarn__supply;
+
+/* number is one of a dataset without an order. */
+TARN_CHECKED tarn_status tarn__supply_begin(tarn__supply *supply, tarn_dataset *d,
+                                            uint64_t number, bool fields, bool key,
+                                            tarn_error *err);
+/* The same for the keys of some rows of the source. */
+TARN_CHECKED tarn_status tarn__supply_keys(tarn__supply *supply, tarn_dataset *d,
+                                           const uint64_t *rows, size_t count,
+                                           tarn_error *err);
+/* The same for keys and fields of count samples from position from on, as far as they fit
+ * into memory. */
+TARN_CHECKED tarn_status tarn__supply_samples(tarn__supply *supply, tarn_dataset *d,
+                                              uint64_t from, size_t count,
+                                              tarn_error *err);
+/* Only what tarn_dataset_prefetch has fetched. */
+void tarn__supply_prefetched(tarn__supply *supply, tarn_dataset *d);
+void tarn__supply_end(tarn__supply *supply);
+
+/* Whether this thread reads from memory what was fetched for it. */
+bool tarn__has_supply(void);
 
 /* Sorts items so that those of the same source are adjacent. */
 void tarn__items_group(tarn__item *items, size_t count);

@@ -19,6 +19,8 @@ typedef struct extraction {
     int root;
     uint64_t files, bytes, total;
     uint64_t sample; /* the current one */
+    uint64_t ahead;  /* up to this one, remote files were fetched */
+    tarn__supply supply;
     tarn__members members;
     tarn_text name;
 } extraction;
@@ -45,9 +47,24 @@ static tarn_status find_name(extraction *x, const tarn_stored *member, tarn_erro
     return status;
 }
 
+/* Fetches many samples of remote files at once. */
+static tarn_status look_ahead(extraction *x, tarn_error *err)
+{
+    enum { AT_ONCE = 256 };
+    uint64_t left = x->set->count - x->sample;
+    if (!x->set->source->remote || x->sample < x->ahead) return TARN_OK;
+    if (x->ahead) tarn__supply_end(&x->supply);
+    x->ahead = 0;
+    size_t count = left < AT_ONCE ? (size_t)left : AT_ONCE;
+    TARN_TRY(tarn__supply_samples(&x->supply, x->set, x->sample, count, err));
+    x->ahead = x->sample + count;
+    return TARN_OK;
+}
+
 static tarn_status write_member(extraction *x, const tarn_stored *member, tarn_error *err)
 {
     tarn_view view;
+    TARN_TRY(look_ahead(x, err));
     TARN_TRY(find_name(x, member, err));
     TARN_TRY(tarn__member_view(x->set, x->sample, member, &view, err));
     tarn__payload payload = {view.data, view.size, settle_member, x};
@@ -100,6 +117,7 @@ tarn_status tarn_dataset_extract(tarn_dataset *d, const char *folder,
     TARN_TRY(tarn__open_folder(folder, &x.root, err));
     tarn_status status = taken.progress ? each_member(&x, add_size, err) : TARN_OK;
     if (status == TARN_OK) status = each_member(&x, write_member, err);
+    if (x.ahead) tarn__supply_end(&x.supply);
     close(x.root);
     tarn_text_reset(&x.name);
     free(x.members.items);

@@ -25,7 +25,14 @@ tarn_status tarn_dataset_key(tarn_dataset *d, uint64_t sample, tarn_text *out,
     TARN__NEED(err, "dataset", d);
     TARN__NEED(err, "out", out);
     TARN_TRY(tarn__resolve(&d, &sample, err));
-    return key_of_row(d->source, tarn__dataset_at(d, sample), out, err);
+    uint64_t row = tarn__dataset_at(d, sample);
+    if (!d->source->remote || tarn__has_supply())
+        return key_of_row(d->source, row, out, err);
+    tarn__supply supply;
+    TARN_TRY(tarn__supply_begin(&supply, d, sample, false, true, err));
+    tarn_status status = key_of_row(d->source, row, out, err);
+    tarn__supply_end(&supply);
+    return status;
 }
 
 static tarn_status keys_one_by_one(tarn_dataset *d, const uint64_t *rows, size_t count,
@@ -44,16 +51,45 @@ static tarn_status keys_one_by_one(tarn_dataset *d, const uint64_t *rows, size_t
     return status;
 }
 
+static tarn_status keys_of_rows(tarn_dataset *d, const uint64_t *rows, size_t count,
+                                tarn__buf *out, uint64_t *offsets, size_t *out_done,
+                                tarn_error *err)
+{
+    if (!d->source->kind->keys)
+        return keys_one_by_one(d, rows, count, out, offsets, out_done, err);
+    return d->source->kind->keys(d->source->state, rows, count, out, offsets, out_done,
+                                 err);
+}
+
+/* Keys of remote files, of many samples at once. */
+static tarn_status fetch_keys(tarn_dataset *d, const uint64_t *rows, size_t count,
+                              tarn__buf *out, uint64_t *offsets, size_t *out_done,
+                              tarn_error *err)
+{
+    enum { AT_ONCE = 1024 };
+    tarn_status status = TARN_OK;
+    size_t done = 0;
+    for (*out_done = 0; *out_done < count && status == TARN_OK; *out_done += done) {
+        tarn__supply supply;
+        size_t i = *out_done, n = count - i < AT_ONCE ? count - i : AT_ONCE;
+        done = 0;
+        status = tarn__supply_keys(&supply, d, rows + i, n, err);
+        if (status != TARN_OK) break;
+        status = keys_of_rows(d, rows + i, n, out, offsets + i, &done, err);
+        tarn__supply_end(&supply);
+    }
+    return status;
+}
+
 tarn_status tarn__dataset_keys(tarn_dataset *d, const uint64_t *numbers, size_t count,
                                uint64_t *rows, tarn__buf *out, uint64_t *offsets,
                                size_t *out_done, tarn_error *err)
 {
     memcpy(rows, numbers, count * sizeof *rows);
     tarn__chain_map(&d->chain, rows, count);
-    if (!d->source->kind->keys)
-        return keys_one_by_one(d, rows, count, out, offsets, out_done, err);
-    return d->source->kind->keys(d->source->state, rows, count, out, offsets, out_done,
-                                 err);
+    if (d->source->remote && !tarn__has_supply())
+        return fetch_keys(d, rows, count, out, offsets, out_done, err);
+    return keys_of_rows(d, rows, count, out, offsets, out_done, err);
 }
 
 /* --- Samples by key ---------------------------------------------------------------- */

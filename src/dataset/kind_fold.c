@@ -18,7 +18,15 @@ static void close_fold(void *fold)
 tarn_status tarn__open_fold(tarn__storage *source, const tarn_dataset_options *o,
                             tarn_error *err)
 {
-    tarn__fold_options fo = {o->io, o->check, o->scan, o->by_hash, o->index, o->shards};
+    tarn__fold_options fo = {.io = o->io,
+                             .check = o->check,
+                             .scan = o->scan,
+                             .by_hash = o->by_hash,
+                             .index = o->index,
+                             .shards = o->shards,
+                             .index_path = o->index_path,
+                             .cache = o->cache,
+                             .cachedir = source->cache};
     tarn__fold *fold;
     tarn_fold_info info;
     const char *name;
@@ -29,6 +37,7 @@ tarn_status tarn__open_fold(tarn__storage *source, const tarn_dataset_options *o
     TARN_TRY(tarn__fold_count(fold, &source->samples, err));
     tarn__fold_info(fold, &info);
     tarn__fold_files(fold, o->cold, &source->files);
+    source->remote = tarn__files_are_away(&source->files);
     source->shards = info.n_shards;
     for (uint32_t i = 0; (name = tarn_index_field(info.index, i)); i++) {
         TARN_TRY(tarn__names_add(&source->fields, name, strlen(name), &id, err));

@@ -141,15 +141,13 @@ static tarn_status set_keys(state *s, const char *name, tarn_error *err)
 tarn_status tarn__open_gnz(tarn__storage *source, const tarn_dataset_options *o,
                            tarn_error *err)
 {
-    tarn_gnz_options go = TARN_GNZ_OPTIONS_INIT;
-    go.io = o->io;
     state *s = source->state = calloc(1, sizeof *s);
     if (!s) return tarn__fail_memory(err);
-    s->path = source->path;
-    TARN_TRY(tarn_gnz_open(source->path, &go, &s->gnz, err));
+    TARN_TRY(tarn__gnz_open(source->path, o->io, source->cache, &s->gnz, err));
+    s->path = s->gnz->file.path;
     s->files = &source->files;
-    tarn__files_init_one(s->files, s->path, s->gnz->file.fd, s->gnz->map,
-                         s->gnz->file.size, o->cold, o->io);
+    tarn__files_init_one(s->files, &s->gnz->file, s->gnz->map, o->cold, o->io);
+    source->remote = tarn__files_are_away(&source->files);
     TARN_TRY(count_rows(s, o->fields, err));
     TARN_TRY(set_keys(s, o->key_column, err));
     TARN_TRY(list_arrays(s, source, err));

@@ -98,7 +98,7 @@ tarn_status tarn__open_iac(tarn__storage *source, const tarn_dataset_options *o,
     tarn_iac *iac;
     state *s = source->state = calloc(1, sizeof *s);
     if (!s) return tarn__fail_memory(err);
-    TARN_TRY(tarn_iac_open(source->path, &po, &iac, err));
+    TARN_TRY(tarn__iac_open(source->path, &po, source->cache, &iac, err));
     s->pack.iac = iac;
     source->shards = 1;
     source->repeats = true;
@@ -134,8 +134,9 @@ tarn__records tarn__records_of(tarn_iac *iac, tarn__storage *source,
                                const tarn_dataset_options *o)
 {
     tarn__records p = {.iac = iac, .source = source};
-    tarn__files_init_one(&source->files, source->path, iac->file->fd, iac->file->map,
-                         iac->file->size, o->cold, o->io);
+    tarn__files_init_one(&source->files, &iac->file->file, iac->file->map, o->cold,
+                         o->io);
+    source->remote = tarn__files_are_away(&source->files);
     tarn_iac_info_get(iac, &p.info, sizeof p.info);
     p.decode = o->decompress && iac->codec != IAC_NONE && iac->codec != IAC_IMAGE;
     return p;

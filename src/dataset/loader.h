@@ -23,6 +23,7 @@
 #include "base/slab.h"
 #include "codec/codec.h"
 #include "codec/pixels.h"
+#include "io/remote.h"
 
 /* --- Setup ------------------------------------------------------------------------- */
 
@@ -97,6 +98,8 @@ typedef struct tarn__load_setup {
     /* Data that is not in memory: the bytes of fields to be decoded are first read into
      * the window, many at a time. */
     bool staged;
+    bool
+        remote; /* files are: what a window needs is fetched at once, before it is read */
     uint64_t seed;
 } tarn__load_setup;
 
@@ -228,7 +231,10 @@ typedef struct tarn__window {
     uint64_t *key_offsets;
     tarn_dataset_batch read;
     struct tarn__want *wants;
-    struct tarn__item *announced; /* scratch memory of the same length as wants */
+    /* Scratch memory for as many items as wants, and one more for each sample. */
+    struct tarn__item *announced;
+    tarn__stock stock; /* what it needs of remote files */
+    uint64_t rank;     /* in the order of delivery */
     tarn__strip *strips;
     tarn__slab *slabs; /* one for each chunk, and one for the fetch */
     size_t n_slabs;
@@ -282,16 +288,22 @@ typedef struct tarn__worker {
     uint32_t (*sizes)[2]; /* width and height of the sample's images, by column */
     bool is_caller;       /* may call the fallback */
     bool deferred;        /* the last piece needs the fallback */
+    bool no_fetch;        /* windows are fetched by others */
+    bool no_decode;       /* fetches windows only */
     tarn_text key;
     uint32_t *fields;                 /* with views: fields chosen for a sample */
     atomic_ullong read, decode, idle; /* nanoseconds */
 } tarn__worker;
 
+/* From now on this thread reads remote files from the stock of the window, and gives up
+ * when the engine stops. Returns what it did before, for tarn__remote_begin. */
+tarn__remote_task tarn__window_begin(const tarn__worker *worker, tarn__window *window);
+
 /* Fills in samples, keys, and the pieces of columns that are not decoded in chunks.
  * *out_late is set if others remain. Samples that cannot be read are marked as faulty; an
  * error is a failure of the whole window. */
-TARN_CHECKED tarn_status tarn__fetch(tarn__worker *worker, tarn__window *window,
-                                     bool *out_late, tarn_error *err);
+TARN_CHECKED tarn_status tarn__fetch_window(tarn__worker *worker, tarn__window *window,
+                                            bool *out_late, tarn_error *err);
 
 /* Decodes the samples of a chunk. */
 TARN_CHECKED tarn_status tarn__decode_chunk(tarn__worker *worker, tarn__window *window,
@@ -321,12 +333,14 @@ typedef struct tarn__engine {
     /* Windows in the order of delivery. */
     tarn__window *first, *last;
     size_t n_windows, depth;
-    bool may_widen;        /* more than depth windows are allowed if they are small */
+    size_t near;    /* more windows than this are allowed if they are not too large */
+    bool may_widen; /* more than depth windows are allowed if they are small */
     uint64_t window_bytes; /* size of the last finished window */
 
     /* The batch to be planned next. */
     tarn__epoch *epoch; /* NULL: no more batches */
     uint64_t number;    /* of the batch in epoch */
+    uint64_t planned;   /* windows */
     bool planning;      /* a thread plans, perhaps without the lock */
     tarn_status status; /* failure of planning */
     tarn_error error;
@@ -334,8 +348,10 @@ typedef struct tarn__engine {
     tarn__worker *workers;
     tarn__worker caller; /* if there is a fallback: for deferred samples */
     pthread_t *threads;
-    unsigned n_workers; /* at least 1: without threads, the caller's */
-    unsigned n_threads; /* running threads */
+    unsigned n_fetchers; /* threads that only fetch, as long as files are remote */
+    unsigned fetching;   /* those that still do; guarded by the lock */
+    unsigned n_workers;  /* at least 1: without threads, the caller's */
+    unsigned n_threads;  /* running threads */
 } tarn__engine;
 
 /* Takes ownership of epoch, also on failure. Starts the threads, which continue with

@@ -59,6 +59,11 @@
 
 #define SECOND UINT64_C(1000000000)
 
+/* Remote data takes long to arrive, so more windows are fetched at once: those of this
+ * many samples, with at most this many threads and bytes. */
+enum { FAR_SAMPLES = 512, MOST_FETCHERS = 64 };
+#define FAR_BYTES (UINT64_C(256) << 20)
+
 enum {
     SMALL_BYTES = 4 << 20, /* limit for all windows if there are more than depth */
     SAMPLE_BYTES = 128     /* memory of a window per sample, besides its bytes */
@@ -223,6 +228,9 @@ static size_t room(const tarn__engine *e)
 
 static bool has_room(const tarn__engine *e)
 {
+    if (e->fetching && e->n_windows >= e->near &&
+        e->n_windows * e->window_bytes >= FAR_BYTES)
+        return false;
     return e->n_windows < room(e);
 }
 
@@ -294,6 +302,7 @@ static tarn__window *plan_window(tarn__engine *e)
     if (!w || !(w->order = tarn__epoch_batch(e->epoch, e->number, &w->from, &count)))
         return NULL; /* no room, or the end. The batch exists: number is below left. */
     e->number++;
+    w->rank = e->planned++;
     w->epoch = tarn__epoch_use(e->epoch);
     w->count = (size_t)count;
     w->stage = TARN__WINDOW_FETCHING;
@@ -360,7 +369,9 @@ static void run_fetch(tarn__worker *k, tarn__window *w)
     tarn_error why;
     uint64_t since = tarn__now();
     bool late = false;
-    tarn_status status = tarn__fetch(k, w, &late, &why);
+    tarn__remote_task before = tarn__window_begin(k, w);
+    tarn_status status = tarn__fetch_window(k, w, &late, &why);
+    tarn__remote_begin(before);
     if (status != TARN_OK) window_failed(e, w, status, &why);
     add_time(&k->read, since);
     if (status != TARN_OK || !late || w->n_chunks == 0) {
@@ -378,7 +389,9 @@ static void run_chunk(tarn__worker *k, tarn__window *w, size_t chunk)
     tarn__engine *e = k->engine;
     tarn_error why;
     uint64_t since = tarn__now();
+    tarn__remote_task before = tarn__window_begin(k, w);
     tarn_status status = tarn__decode_chunk(k, w, chunk, &why);
+    tarn__remote_begin(before);
     if (status != TARN_OK) window_failed(e, w, status, &why);
     add_time(&k->decode, since);
     pthread_mutex_lock(&e->lock);
@@ -405,10 +418,11 @@ static bool work_once(tarn__worker *k)
     tarn__engine *e = k->engine;
     size_t chunk;
     tarn__window *w = NULL;
-    if (e->epoch && !e->planning && has_room(e) && (w = plan_window(e))) {
+    if ((!k->no_fetch || !e->fetching) && e->epoch && !e->planning && has_room(e) &&
+        (w = plan_window(e))) {
         pthread_mutex_unlock(&e->lock);
         run_fetch(k, w);
-    } else if ((w = take_chunk(e, &chunk))) {
+    } else if (!k->no_decode && (w = take_chunk(e, &chunk))) {
         pthread_mutex_unlock(&e->lock);
         run_chunk(k, w, chunk);
     }
@@ -416,12 +430,23 @@ static bool work_once(tarn__worker *k)
     return w != NULL;
 }
 
+/* Whether a thread that only fetches is not needed any more. The caller holds the lock.
+ */
+static bool is_done(const tarn__worker *k)
+{
+    if (!k->no_decode || tarn__may_be_away(k->engine->setup->dataset->source))
+        return false;
+    /* From the last one on, the other threads fetch. */
+    if (--k->engine->fetching == 0) pthread_cond_broadcast(&k->engine->work);
+    return true;
+}
+
 static void *run_thread(void *context)
 {
     tarn__worker *k = context;
     tarn__engine *e = k->engine;
     pthread_mutex_lock(&e->lock);
-    while (!atomic_load_explicit(&e->stop, memory_order_relaxed)) {
+    while (!atomic_load_explicit(&e->stop, memory_order_relaxed) && !is_done(k)) {
         /* plan_end may have released the lock: check again before waiting. */
         if (work_once(k) || atomic_load_explicit(&e->stop, memory_order_relaxed))
             continue;
@@ -487,9 +512,12 @@ tarn_status tarn__engine_first(tarn__engine *e, uint64_t deadline, tarn__window 
 tarn_status tarn__engine_resolve(tarn__engine *e, tarn__window *w, tarn_error *err)
 {
     if (!w->n_deferred || w->status != TARN_OK) return TARN_OK;
-    TARN_TRY(tarn__decode_deferred(&e->caller, w, err));
+    tarn__remote_task before = tarn__window_begin(&e->caller, w);
+    tarn_status status = tarn__decode_deferred(&e->caller, w, err);
+    tarn__remote_begin(before);
+    TARN_TRY(status);
     tarn_error why;
-    tarn_status status = tarn__window_seal(w, &why);
+    status = tarn__window_seal(w, &why);
     if (status != TARN_OK) window_failed(e, w, status, &why);
     return TARN_OK;
 }
@@ -504,8 +532,11 @@ void tarn__engine_pop(tarn__engine *e)
     w->next = NULL;
     /* Where nothing is decoded, a window takes less time than waking a thread. So threads
      * that have caught up sleep until half of the windows are used up, and only as many
-     * are awake as the caller needs. */
-    if (e->setup->decodes || e->n_windows <= room(e) / 2) pthread_cond_signal(&e->work);
+     * are awake as the caller needs. Any one thread may not be one that fetches. */
+    if (e->fetching)
+        pthread_cond_broadcast(&e->work);
+    else if (e->setup->decodes || e->n_windows <= room(e) / 2)
+        pthread_cond_signal(&e->work);
     pthread_mutex_unlock(&e->lock);
 }
 
@@ -540,6 +571,15 @@ static size_t depth_for(const tarn__load_setup *s)
     return s->decodes ? 3 + s->o.threads / 8 : s->o.threads + 1;
 }
 
+/* The number of threads that only fetch. */
+static unsigned fetchers_for(const tarn__load_setup *s)
+{
+    if (!s->remote || s->o.threads == 0) return 0;
+    size_t wanted = (FAR_SAMPLES + s->batch - 1) / s->batch;
+    if (s->o.prefetch && wanted > s->o.prefetch) wanted = s->o.prefetch;
+    return wanted < MOST_FETCHERS ? (unsigned)wanted : MOST_FETCHERS;
+}
+
 static void init_locks(tarn__engine *e)
 {
     pthread_condattr_t attr;
@@ -553,7 +593,7 @@ static void init_locks(tarn__engine *e)
 
 static tarn_status start_threads(tarn__engine *e, tarn_error *err)
 {
-    unsigned threads = e->setup->o.threads, count = threads ? threads : 1;
+    unsigned threads = e->setup->o.threads + e->n_fetchers, count = threads ? threads : 1;
     TARN_TRY(
         tarn__pool_new(e->setup, (e->may_widen ? 4 : 1) * e->depth + 2, &e->pool, err));
     e->workers = calloc(count, sizeof *e->workers);
@@ -561,6 +601,8 @@ static tarn_status start_threads(tarn__engine *e, tarn_error *err)
     if (!e->workers || !e->threads) return tarn__fail_memory(err);
     for (e->n_workers = 0; e->n_workers < count;) {
         tarn__worker *k = &e->workers[e->n_workers++];
+        k->no_decode = e->n_workers <= e->n_fetchers;
+        k->no_fetch = e->n_fetchers && !k->no_decode;
         TARN_TRY(worker_init(k, e, err));
     }
     if (e->setup->o.fallback) TARN_TRY(worker_init(&e->caller, e, err));
@@ -588,8 +630,11 @@ tarn_status tarn__engine_new(tarn__load_setup *setup, tarn__epoch *epoch, uint64
     atomic_fetch_add(&setup->users, 1);
     e->epoch = epoch;
     e->number = number;
-    e->depth = depth_for(setup);
-    e->may_widen = setup->o.prefetch == 0 && setup->o.threads > 0 && !setup->decodes;
+    e->near = e->depth = depth_for(setup);
+    e->n_fetchers = e->fetching = fetchers_for(setup);
+    if (!setup->o.prefetch) e->depth += e->n_fetchers;
+    e->may_widen = !e->n_fetchers && setup->o.prefetch == 0 && setup->o.threads > 0 &&
+                   !setup->decodes;
     tarn_status status = start_threads(e, err);
     if (status == TARN_OK)
         *out = e;

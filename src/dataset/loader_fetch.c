@@ -169,14 +169,15 @@ static tarn_status read_all(tarn__worker *k, tarn__window *w, tarn_error *err)
     return read_each(k, w, err);
 }
 
-/* Announces the data that will be decoded or viewed in place, if a check of a few pieces
- * shows that it is not in memory. The disk then reads all of it at once. */
-static tarn_status announce_window(tarn__worker *k, tarn__window *w, tarn_error *err)
+/* Lists the fields of all samples, or only those that are not read for the whole window
+ * in one call. */
+static tarn_status list_items(tarn__worker *k, tarn__window *w, bool all,
+                              size_t *out_count, tarn_error *err)
 {
     const tarn__load_setup *s = k->engine->setup;
     size_t n = 0;
     for (size_t c = 0; c < s->n_columns; c++) {
-        if (w->strips[c].read) continue;
+        if (w->strips[c].read && !all) continue;
         for (size_t i = 0; i < w->count; i++) {
             uint32_t field;
             TARN_TRY(field_of(k, w, i, &s->columns[c], &field, err));
@@ -187,8 +188,31 @@ static tarn_status announce_window(tarn__worker *k, tarn__window *w, tarn_error 
             TARN_TRY(tarn__field_of_row(s->dataset, item->sample, &item->field, err));
         }
     }
+    *out_count = n;
+    return TARN_OK;
+}
+
+/* Announces the data that will be decoded or viewed in place, if a check of a few pieces
+ * shows that it is not in memory. The disk then reads all of it at once. */
+static tarn_status announce_window(tarn__worker *k, tarn__window *w, tarn_error *err)
+{
+    size_t n = 0;
+    TARN_TRY(list_items(k, w, false, &n, err));
     if (n) tarn__announce(w->epoch->set->source, w->announced, n);
     return TARN_OK;
+}
+
+/* Fetches what the window needs of remote files, all at once. */
+static tarn_status stock_window(tarn__worker *k, tarn__window *w, tarn_error *err)
+{
+    const tarn__load_setup *s = k->engine->setup;
+    size_t n = 0;
+    TARN_TRY(list_items(k, w, true, &n, err));
+    for (size_t i = 0; !s->o.no_keys && i < w->count; i++)
+        w->announced[n++] =
+            (tarn__item){.sample = tarn__dataset_at(w->epoch->set, w->samples[i]),
+                         .field = TARN__FIELD_NONE};
+    return tarn__stock_items(w->epoch->set->source, w->announced, n, &w->stock, err);
 }
 
 /* --- Views ------------------------------------------------------------------------- */
@@ -256,12 +280,21 @@ static tarn_status decode_early(tarn__worker *k, tarn__window *w, size_t column,
     return TARN_OK;
 }
 
-tarn_status tarn__fetch(tarn__worker *k, tarn__window *w, bool *out_late, tarn_error *err)
+tarn__remote_task tarn__window_begin(const tarn__worker *k, tarn__window *w)
+{
+    return tarn__remote_begin((tarn__remote_task){
+        .stock = &w->stock, .rank = w->rank, .cancel = &k->engine->stop});
+}
+
+tarn_status tarn__fetch_window(tarn__worker *k, tarn__window *w, bool *out_late,
+                               tarn_error *err)
 {
     const tarn__load_setup *s = k->engine->setup;
     TARN_TRY(tarn_order_fill(w->order, w->from, w->count, w->samples, err));
     for (size_t c = 0; c < s->n_columns; c++)
         TARN_TRY(tarn__strip_begin(s, c, &w->strips[c], w->count, err));
+    if (s->remote && tarn__may_be_away(w->epoch->set->source))
+        TARN_TRY(stock_window(k, w, err));
     TARN_TRY(announce_window(k, w, err));
     TARN_TRY(add_keys(k, w, err));
     TARN_TRY(read_all(k, w, err));

@@ -347,6 +347,7 @@ tarn_status tarn__setup_new(tarn_dataset *dataset, const tarn_loader_options *o,
     s->dataset = dataset;
     atomic_fetch_add(&dataset->users, 1);
     s->staged = dataset->source->cold;
+    s->remote = tarn__may_be_away(dataset->source);
     s->batch = (size_t)o->batch;
     s->chunk = chunk_size(s->batch);
     s->seed = seed;

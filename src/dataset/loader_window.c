@@ -65,6 +65,7 @@ static void free_window(tarn__window *w)
     free(w->key_offsets);
     free(w->wants);
     free(w->announced);
+    tarn__stock_reset(&w->stock);
     free(w->error);
     tarn__buf_reset(&w->keys);
     tarn_dataset_batch_reset(&w->read);
@@ -105,7 +106,7 @@ static bool alloc_window(const tarn__load_setup *s, tarn__window *w)
     w->deferred = calloc(n, 1);
     w->key_offsets = calloc(n + 1, sizeof *w->key_offsets);
     w->wants = calloc(n * s->n_columns, sizeof *w->wants);
-    w->announced = calloc(n * s->n_columns, sizeof *w->announced);
+    w->announced = calloc(n * (s->n_columns + 1), sizeof *w->announced);
     w->strips = calloc(s->n_columns, sizeof *w->strips);
     w->slabs = calloc(w->n_slabs, sizeof *w->slabs);
     w->batch.columns = calloc(s->n_columns, sizeof *w->batch.columns);
@@ -159,6 +160,7 @@ static void clean_window(tarn__window *w)
         tarn__slab_rewind(&w->slabs[i]);
     if (w->faulty) memset((void *)w->faulty, 0, s->batch);
     if (w->deferred) memset(w->deferred, 0, s->batch);
+    tarn__stock_empty(&w->stock);
     w->n_deferred = 0;
     w->fallbacks = 0;
     w->faults = NULL;

@@ -118,6 +118,7 @@ static tarn_status take_parts(tarn__mix *s, tarn__storage *source,
         TARN_TRY(take_part(parts[s->n], &s->parts[s->n].dataset, err));
         source->shards += parts[s->n]->source->shards;
         source->cold |= parts[s->n]->source->cold;
+        source->remote |= parts[s->n]->source->remote;
     }
     TARN_TRY(choose_counts(s, o, err));
     TARN_TRY(name_fields(s, source, err));

@@ -4,7 +4,6 @@
 #include "base/error.h"
 #include "base/runs.h"
 #include "dataset/dataset.h"
-#include "dataset/order.h"
 
 enum { PROBES = 4 };
 
@@ -75,30 +74,18 @@ tarn_status tarn_dataset_prefetch(tarn_dataset *d, const uint64_t *samples,
                                   size_t n_samples, const uint32_t *fields,
                                   size_t n_fields, tarn_error *err)
 {
-    size_t n = 0;
     TARN__NEED(err, "dataset", d);
     TARN__NEED(err, "samples", samples || !n_samples);
     if (!fields) n_fields = d->n_fields;
-    if (n_samples == 0 || n_fields == 0) return TARN_OK;
-    if (n_samples > UINT32_MAX / n_fields)
+    if (n_samples == 0 || (n_fields == 0 && !d->source->remote)) return TARN_OK;
+    if (n_samples > UINT32_MAX / (n_fields + 1))
         return tarn__fail(err, TARN_ERR_USAGE, "too many samples to prefetch: %zu",
                           n_samples);
-    tarn__item *items = malloc(n_samples * n_fields * sizeof *items);
+    if (d->source->remote)
+        TARN_TRY(tarn__prefetch_remote(d, samples, n_samples, fields, n_fields, err));
+    tarn__item *items = malloc(n_samples * (n_fields + 1) * sizeof *items);
     if (!items) return tarn__fail_memory(err);
-    for (size_t s = 0; s < n_samples; s++)
-        for (size_t f = 0; f < n_fields; f++) {
-            uint32_t field = fields ? fields[f] : (uint32_t)f;
-            if (samples[s] >= d->count || field >= d->n_fields ||
-                tarn__is_pseudo(d->ids[field]))
-                continue;
-            uint64_t number = samples[s];
-            if (d->order) tarn__order_map(d->order, &number, 1);
-            tarn__item *item = &items[n];
-            *item = (tarn__item){.sample =
-                                     tarn__dataset_at(tarn_dataset_unordered(d), number),
-                                 .field = d->ids[field]};
-            n += tarn__field_of_row(d, item->sample, &item->field, NULL) == TARN_OK;
-        }
+    size_t n = tarn__list_items(d, samples, n_samples, fields, n_fields, false, items);
     tarn__announce(d->source, items, n);
     free(items);
     return TARN_OK;

@@ -195,8 +195,10 @@ static tarn_status copy_items(const tarn__item *items, size_t count,
                               const tarn__target *to, tarn_error *err)
 {
     tarn__storage *s = items[0].source;
-    tarn__cold_way way = tarn__cold_choose(&s->files.cold, tarn__files_is_resident,
-                                           &s->files, items, count, to);
+    tarn__cold_way way = tarn__files_are_away(&s->files)
+                             ? TARN__COLD_GATHER
+                             : tarn__cold_choose(&s->files.cold, tarn__files_is_resident,
+                                                 &s->files, items, count, to);
     if (way != TARN__COLD_COPY) items = tarn__items_sorted(to, items, count);
     if (way == TARN__COLD_ANNOUNCE) tarn__files_announce(&s->files, items, count);
     if (way == TARN__COLD_ANNOUNCE) to->io->announced += count;

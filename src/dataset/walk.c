@@ -101,19 +101,30 @@ static tarn_status add_sample(const walk *w, desk *d, tarn_error *err)
     return TARN_OK;
 }
 
-/* Views samples from from on until GROUP_BYTES are copied, but at least one. */
-static tarn_status view_samples(const walk *w, desk *d, uint64_t from, uint64_t to,
-                                tarn_error *err)
+static tarn_status view_all(const walk *w, desk *d, size_t count, tarn_error *err)
 {
-    size_t count = (size_t)(to - from), done;
-    clear_desk(d);
-    d->from = from;
-    TARN_TRY(tarn_dataset_sequence(w->set, from, count, d->numbers, err));
+    size_t done;
     TARN_TRY(tarn__dataset_keys(tarn_dataset_unordered(w->set), d->numbers, count,
                                 d->rows, &d->keys, d->key_at, &done, err));
     while (d->count < count && d->copied < GROUP_BYTES)
         TARN_TRY(add_sample(w, d, err));
     return TARN_OK;
+}
+
+/* Views samples from from on until GROUP_BYTES are copied, but at least one. */
+static tarn_status view_samples(const walk *w, desk *d, uint64_t from, uint64_t to,
+                                tarn_error *err)
+{
+    size_t count = (size_t)(to - from);
+    clear_desk(d);
+    d->from = from;
+    TARN_TRY(tarn_dataset_sequence(w->set, from, count, d->numbers, err));
+    if (!w->set->source->remote) return view_all(w, d, count, err);
+    tarn__supply supply;
+    TARN_TRY(tarn__supply_samples(&supply, w->set, from, count, err));
+    tarn_status status = view_all(w, d, count, err);
+    tarn__supply_end(&supply);
+    return status;
 }
 
 /* --- Passing on -------------------------------------------------------------------- */

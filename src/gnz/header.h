@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "base/names.h"
+#include "io/file.h"
 
 enum { TARN__GNZ_PREFIX = 8 }; /* magic and length, before the JSON */
 
@@ -54,9 +55,8 @@ typedef struct tarn__gnz_header {
 TARN_CHECKED tarn_status tarn__gnz_parse(tarn__gnz_header *header, const char *text,
                                          size_t len, uint64_t file_size, tarn_error *err);
 
-/* Reads the prefix and the JSON from fd and parses them. */
-TARN_CHECKED tarn_status tarn__gnz_load(tarn__gnz_header *header, int fd,
-                                        const char *path, uint64_t file_size,
+/* Reads the prefix and the JSON from a file and parses them. */
+TARN_CHECKED tarn_status tarn__gnz_load(tarn__gnz_header *header, const tarn__file *file,
                                         tarn_error *err);
 void tarn__gnz_header_reset(tarn__gnz_header *header);
 

@@ -412,27 +412,26 @@ static tarn_status check_prefix(const unsigned char *prefix, size_t got,
     return TARN_OK;
 }
 
-static tarn_status read_header(tarn__gnz_header *h, int fd, const char *path,
-                               uint64_t file_size, tarn_error *err)
+static tarn_status read_header(tarn__gnz_header *h, const tarn__file *file,
+                               tarn_error *err)
 {
     unsigned char prefix[TARN__GNZ_PREFIX];
-    size_t got;
+    size_t got = file->size < sizeof prefix ? (size_t)file->size : sizeof prefix;
     uint32_t len;
-    TARN_TRY(tarn__read_at(fd, path, prefix, sizeof prefix, 0, &got, err));
-    TARN_TRY(check_prefix(prefix, got, file_size, &len, err));
+    TARN_TRY(tarn__file_read(file, prefix, got, 0, err));
+    TARN_TRY(check_prefix(prefix, got, file->size, &len, err));
     char *text = malloc(len + 1u);
     if (!text) return tarn__fail_memory(err);
-    tarn_status status = tarn__read_exact(fd, path, text, len, TARN__GNZ_PREFIX, err);
-    if (status == TARN_OK) status = tarn__gnz_parse(h, text, len, file_size, err);
+    tarn_status status = tarn__file_read(file, text, len, TARN__GNZ_PREFIX, err);
+    if (status == TARN_OK) status = tarn__gnz_parse(h, text, len, file->size, err);
     free(text);
     return status;
 }
 
-tarn_status tarn__gnz_load(tarn__gnz_header *h, int fd, const char *path,
-                           uint64_t file_size, tarn_error *err)
+tarn_status tarn__gnz_load(tarn__gnz_header *h, const tarn__file *file, tarn_error *err)
 {
     *h = (tarn__gnz_header){0};
-    tarn_status status = read_header(h, fd, path, file_size, err);
-    if (status != TARN_OK && err) tarn__error_place(err, path, err->offset);
+    tarn_status status = read_header(h, file, err);
+    if (status != TARN_OK && err) tarn__error_place(err, file->path, err->offset);
     return status;
 }

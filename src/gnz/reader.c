@@ -17,6 +17,7 @@
 #include "gnz/writer.h"
 #include "io/file.h"
 #include "io/guard.h"
+#include "io/remote.h"
 
 TARN__DEFINE_INIT(tarn_gnz_options, TARN_GNZ_OPTIONS_INIT)
 
@@ -24,7 +25,8 @@ TARN__DEFINE_INIT(tarn_gnz_options, TARN_GNZ_OPTIONS_INIT)
 
 static bool may_map(const tarn_gnz *g, tarn_io io)
 {
-    return io == TARN_IO_MAP || (io == TARN_IO_AUTO && tarn__is_local(g->file.fd));
+    return !g->file.remote &&
+           (io == TARN_IO_MAP || (io == TARN_IO_AUTO && tarn__is_local(g->file.fd)));
 }
 
 /* The row count that most arrays have; of two equally common counts, the larger. */
@@ -65,20 +67,25 @@ tarn_status tarn_gnz_open(const char *path, const tarn_gnz_options *options,
     TARN__NEED(err, "out", out);
     TARN__OPTIONS(tarn_gnz_options, o, TARN_GNZ_OPTIONS_INIT, options, err);
     *out = NULL;
+    return tarn__gnz_open(path, o.io, NULL, out, err);
+}
+
+tarn_status tarn__gnz_open(const char *path, tarn_io io, tarn__cachedir *cache,
+                           tarn_gnz **out, tarn_error *err)
+{
     tarn_gnz *g = calloc(1, sizeof *g);
     if (!g) return tarn__fail_memory(err);
     g->write_fd = -1;
     tarn__forklock_init(&g->lock, TARN__LOCK_INNER);
-    tarn_status status = tarn__file_open(&g->file, path, err);
-    if (status == TARN_OK)
-        status = tarn__gnz_load(&g->header, g->file.fd, path, g->file.size, err);
+    tarn_status status = tarn__file_open_any(&g->file, path, cache, err);
+    if (status == TARN_OK) status = tarn__gnz_load(&g->header, &g->file, err);
     if (status == TARN_OK) status = find_samples(g, err);
     if (status != TARN_OK) {
-        hint_at_journal(path, err);
+        if (!tarn__is_remote(path)) hint_at_journal(path, err);
         tarn_gnz_close(g);
         return status;
     }
-    g->io = may_map(g, o.io) ? TARN_IO_MAP : TARN_IO_READ;
+    g->io = may_map(g, io) ? TARN_IO_MAP : TARN_IO_READ;
     if (g->io == TARN_IO_MAP) g->map = tarn__map(g->file.fd, g->file.size);
     *out = g;
     return TARN_OK;
@@ -169,6 +176,7 @@ tarn_status tarn_gnz_find(const tarn_gnz *g, const char *name, size_t *out,
 tarn_status tarn__gnz_check_length(const tarn_gnz *g, tarn_error *err)
 {
     struct stat st;
+    if (g->file.remote) return TARN_OK;
     if (fstat(g->file.fd, &st) != 0)
         return tarn__fail_errno(err, g->file.path, errno, "cannot stat");
     if (tarn__map_is_torn(g->map))
@@ -241,7 +249,7 @@ static tarn_status view_read(const tarn_gnz *g, const tarn__gnz_entry *e,
     view->owned = aligned_alloc(64, (size + 63) & ~(size_t)63);
     if (!view->owned) return tarn__fail_memory(err);
     *out = view->owned;
-    return tarn__read_exact(g->file.fd, g->file.path, view->owned, size, e->offset, err);
+    return tarn__file_read(&g->file, view->owned, size, e->offset, err);
 }
 
 static tarn_status view_of(tarn_gnz *g, const tarn__gnz_entry *e, tarn_gnz_mode mode,
@@ -334,8 +342,8 @@ static tarn_status read_fortran(const tarn_gnz *g, const tarn__gnz_entry *e,
         for (uint64_t row = 0; row < rows && status == TARN_OK; row += at_once) {
             uint64_t n = rows - row < at_once ? rows - row : at_once;
             status =
-                tarn__read_exact(g->file.fd, g->file.path, piece, (size_t)(n * item),
-                                 e->offset + source * column + (first + row) * item, err);
+                tarn__file_read(&g->file, piece, (size_t)(n * item),
+                                e->offset + source * column + (first + row) * item, err);
             for (uint64_t k = 0; k < n && status == TARN_OK; k++)
                 memcpy(buf + (row + k) * e->row_bytes + place * item, piece + k * item,
                        item);
@@ -361,11 +369,10 @@ tarn_status tarn_gnz_read(tarn_gnz *g, size_t number, uint64_t first, uint64_t r
                              "the rows need %llu bytes, but the buffer has %zu",
                              (unsigned long long)bytes, size);
     if (bytes == 0) return TARN_OK;
-    tarn_status status =
-        e->fortran && e->ndim > 1
-            ? read_fortran(g, e, first, rows, buf, err)
-            : tarn__read_exact(g->file.fd, g->file.path, buf, (size_t)bytes,
-                               e->offset + first * e->row_bytes, err);
+    tarn_status status = e->fortran && e->ndim > 1
+                             ? read_fortran(g, e, first, rows, buf, err)
+                             : tarn__file_read(&g->file, buf, (size_t)bytes,
+                                               e->offset + first * e->row_bytes, err);
     return status == TARN_OK ? tarn__gnz_check_length(g, err) : status;
 }
 
@@ -392,7 +399,8 @@ void tarn_gnz_advise(tarn_gnz *g, size_t number, uint64_t first, uint64_t rows,
     if (len == 0) return;
     if (g->map)
         (void)madvise(g->map + at - before, (size_t)(len + before), calls[advice].map);
-    (void)posix_fadvise(g->file.fd, (off_t)at, (off_t)len, calls[advice].file);
+    if (!g->file.remote)
+        (void)posix_fadvise(g->file.fd, (off_t)at, (off_t)len, calls[advice].file);
 }
 
 tarn_status tarn__gnz_view_row(tarn_gnz *g, size_t number, uint64_t row, tarn_view *out,

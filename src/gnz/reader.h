@@ -21,6 +21,12 @@ struct tarn_gnz {
     int write_fd;
 };
 
+/* tarn_gnz_open; path may be a URL of a remote file, whose copy is in the cache, which is
+ * borrowed and may be NULL. */
+TARN_CHECKED tarn_status tarn__gnz_open(const char *path, tarn_io io,
+                                        struct tarn__cachedir *cache,
+                                        struct tarn_gnz **out, tarn_error *err);
+
 /* Checks that the file still has its length, and its map every page. Call it before a
  * view is returned, and again after values were copied from one. */
 TARN_CHECKED tarn_status tarn__gnz_check_length(const struct tarn_gnz *gnz,

@@ -62,8 +62,7 @@ static tarn_status run_pass(pass *p, const tarn_gnz *g, const tarn__gnz_entry *e
     uint64_t count = tarn__gnz_bytes(e) / item;
     for (uint64_t at = 0; at < count; at += at_once) {
         size_t n = count - at < at_once ? (size_t)(count - at) : at_once;
-        TARN_TRY(tarn__read_exact(g->file.fd, g->file.path, raw, n * item,
-                                  e->offset + at * item, err));
+        TARN_TRY(tarn__file_read(&g->file, raw, n * item, e->offset + at * item, err));
         tarn__cast_run(cast, values, raw, n);
         for (size_t i = 0; i < n; i++)
             p->binning ? bin(p, values[i]) : measure(p, values[i]);

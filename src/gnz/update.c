@@ -83,7 +83,8 @@ tarn_status tarn__gnz_open_old(tarn_gnz_writer *w, tarn_error *err)
     TARN_TRY(lock_file(w, err));
     TARN_TRY(tarn__gnz_journal_apply(w->path, w->fd, &applied, err));
     TARN_TRY(measure_file(w, err));
-    TARN_TRY(tarn__gnz_load(&header, w->fd, w->path, w->old_size, err));
+    tarn__file file = {.fd = w->fd, .path = w->path, .size = w->old_size};
+    TARN_TRY(tarn__gnz_load(&header, &file, err));
     tarn_status status =
         header.extra ? tarn__fail_at(err, TARN_ERR_UNSUPPORTED, w->path, TARN__GNZ_PREFIX,
                                      "the header has keys that an update would lose; "

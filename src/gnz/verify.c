@@ -56,8 +56,7 @@ static tarn_status check_values(check *c, const tarn__gnz_entry *e, tarn_error *
     if (!e->has_checksum) return report_progress(c, bytes, err);
     for (uint64_t at = 0; at < bytes;) {
         size_t n = bytes - at < BLOCK ? (size_t)(bytes - at) : BLOCK;
-        TARN_TRY(
-            tarn__read_exact(c->gnz->file.fd, c->path, c->block, n, e->offset + at, err));
+        TARN_TRY(tarn__file_read(&c->gnz->file, c->block, n, e->offset + at, err));
         crc = tarn__crc32c(crc, c->block, n);
         at += n;
         TARN_TRY(report_progress(c, n, err));
@@ -77,7 +76,7 @@ static tarn_status check_gap(check *c, uint64_t from, uint64_t to, const char *a
 {
     for (uint64_t at = from; at < to;) {
         size_t n = to - at < BLOCK ? (size_t)(to - at) : BLOCK;
-        TARN_TRY(tarn__read_exact(c->gnz->file.fd, c->path, c->block, n, at, err));
+        TARN_TRY(tarn__file_read(&c->gnz->file, c->block, n, at, err));
         size_t good = tarn__zero_span(c->block, n);
         if (good < n) {
             REPORT(c, TARN_ERR_FORMAT, at + good, "nonzero byte after %s%s%s",
@@ -172,8 +171,8 @@ static tarn_status check_strays(check *c, tarn_error *err)
     if (h->has_sum) return TARN_OK;
     char *text = malloc(h->length + 1);
     if (!text) return tarn__fail_memory(err);
-    tarn_status status = tarn__read_exact(c->gnz->file.fd, c->path, text, h->length,
-                                          TARN__GNZ_PREFIX, err);
+    tarn_status status =
+        tarn__file_read(&c->gnz->file, text, h->length, TARN__GNZ_PREFIX, err);
     if (status == TARN_OK) status = tarn__json_parse(&doc, text, h->length, NULL, err);
     free(text);
     TARN_TRY(status);

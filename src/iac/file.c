@@ -14,6 +14,7 @@
 #include "base/runs.h"
 #include "iac/ipc.h"
 #include "io/file.h"
+#include "io/remote.h"
 
 TARN__DEFINE_INIT(tarn_iac_options, TARN_IAC_OPTIONS_INIT)
 
@@ -152,12 +153,18 @@ tarn_status tarn_iac_open(const char *path, const tarn_iac_options *options,
     TARN__NEED(err, "path", path);
     TARN__NEED(err, "out", out);
     TARN__OPTIONS(tarn_iac_options, o, TARN_IAC_OPTIONS_INIT, options, err);
+    return tarn__iac_open(path, &o, NULL, out, err);
+}
+
+tarn_status tarn__iac_open(const char *path, const tarn_iac_options *o,
+                           tarn__cachedir *cache, tarn_iac **out, tarn_error *err)
+{
     tarn_iac *p = calloc(1, sizeof *p);
     if (!p) return tarn__fail_memory(err);
     tarn__forklock_init(&p->lock, TARN__LOCK_OUTER);
-    p->options = o;
+    p->options = *o;
     p->offset.column = p->length.column = p->crc32.column = -1;
-    tarn_status status = tarn__source_file_open(path, o.no_map, &p->file, err);
+    tarn_status status = tarn__source_file_open(path, o->no_map, cache, &p->file, err);
     if (status == TARN_OK) status = open_parts(p, err);
     if (status == TARN_OK)
         *out = p;
@@ -364,8 +371,7 @@ static tarn_status copy_span(const tarn_iac *p, const tarn_iac_span *s, void *to
 {
     uint64_t at = p->header.data_offset + s->offset;
     if (!p->file->map)
-        return tarn__read_exact(p->file->fd, p->file->path, to, (size_t)s->length, at,
-                                err);
+        return tarn__file_read(&p->file->file, to, (size_t)s->length, at, err);
     if (s->length) memcpy(to, p->file->map + at, (size_t)s->length);
     return TARN_OK;
 }

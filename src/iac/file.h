@@ -28,6 +28,12 @@ struct tarn_iac {
     _Atomic(struct tarn__lookup *) *lookups; /* by column of the index */
 };
 
+/* tarn_iac_open with options that are complete; path may be a URL of a remote file, whose
+ * copy is in the cache, which is borrowed and may be NULL. */
+TARN_CHECKED tarn_status tarn__iac_open(const char *path, const tarn_iac_options *options,
+                                        struct tarn__cachedir *cache,
+                                        struct tarn_iac **out, tarn_error *err);
+
 /* Fails if the column exists but cannot be used; the error says why. */
 TARN_CHECKED tarn_status tarn__iac_check_column(const struct tarn_iac *pack,
                                                 const tarn__number_column *column,

@@ -14,24 +14,27 @@
 #include "iac/ipc.h"
 #include "io/file.h"
 #include "io/guard.h"
+#include "io/remote.h"
 
 /* --- File ------------------------------------------------------------------------- */
 
-tarn_status tarn__source_file_open(const char *path, bool no_map, tarn__source_file **out,
-                                   tarn_error *err)
+tarn_status tarn__source_file_open(const char *path, bool no_map, tarn__cachedir *cache,
+                                   tarn__source_file **out, tarn_error *err)
 {
     tarn__file file;
-    TARN_TRY(tarn__file_open(&file, path, err));
+    TARN_TRY(tarn__file_open_any(&file, path, cache, err));
     tarn__source_file *f = calloc(1, sizeof *f);
     if (!f) {
         tarn__file_close(&file);
         return tarn__fail_memory(err);
     }
     atomic_init(&f->refs, 1);
+    f->file = file;
     f->fd = file.fd;
     f->path = file.path;
     f->size = file.size;
-    if (!no_map && tarn__is_local(f->fd)) f->map = tarn__map(f->fd, f->size);
+    if (!no_map && !file.remote && tarn__is_local(f->fd))
+        f->map = tarn__map(f->fd, f->size);
     *out = f;
     return TARN_OK;
 }
@@ -40,8 +43,7 @@ void tarn__source_file_unref(tarn__source_file *f)
 {
     if (!f || atomic_fetch_sub(&f->refs, 1) != 1) return;
     tarn__unmap(f->map, f->size);
-    tarn__file file = {.fd = f->fd, .path = f->path};
-    tarn__file_close(&file);
+    tarn__file_close(&f->file);
     free(f);
 }
 
@@ -49,6 +51,7 @@ void tarn__source_file_unref(tarn__source_file *f)
  * position. */
 static tarn_status check_length(const tarn__source_file *f, tarn_error *err)
 {
+    if (f->file.remote) return TARN_OK;
     off_t end = lseek(f->fd, 0, SEEK_END);
     if (end < 0) return tarn__fail_errno(err, f->path, errno, "cannot find its end");
     if (tarn__map_is_torn(f->map))
@@ -92,7 +95,7 @@ tarn_status tarn__source_file_view(const tarn__source_file *f, uint64_t offset,
     }
     void *copy = malloc(len ? (size_t)len : 1);
     if (!copy) return tarn__fail_memory(err);
-    tarn_status status = tarn__read_exact(f->fd, f->path, copy, (size_t)len, offset, err);
+    tarn_status status = tarn__file_read(&f->file, copy, (size_t)len, offset, err);
     if (status == TARN_OK)
         *out = (tarn_view){copy, (size_t)len, copy};
     else

@@ -11,18 +11,22 @@
 #include "base/buf.h"
 #include "base/forklock.h"
 #include "base/slab.h"
+#include "io/file.h"
 
 /* A file that is shared by an open IAC file and its tables. */
 typedef struct tarn__source_file {
     atomic_uint refs;
-    int fd;
-    char *path;
+    tarn__file file;
+    const char *path; /* of file */
+    int fd;           /* of file; -1: it is remote */
     uint64_t size;
     unsigned char *map;   /* NULL if the file is read instead */
     atomic_llong checked; /* when its size was last checked */
 } tarn__source_file;
 
+/* See tarn__file_open_any. */
 TARN_CHECKED tarn_status tarn__source_file_open(const char *path, bool no_map,
+                                                struct tarn__cachedir *cache,
                                                 tarn__source_file **out, tarn_error *err);
 void tarn__source_file_unref(tarn__source_file *file);
 

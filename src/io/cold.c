@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/runs.h"
 #include "io/file.h"
+#include "io/remote.h"
 
 enum {
     MAX_PROBES = 8,
@@ -93,18 +94,30 @@ void tarn__files_init(tarn__files *f, tarn__filecache *cache, bool cold, tarn_io
     set_cold(&f->cold, tarn__filecache_total(cache), cold, io);
 }
 
-void tarn__files_init_one(tarn__files *f, const char *path, int fd,
-                          const unsigned char *map, uint64_t size, bool cold, tarn_io io)
+void tarn__files_init_one(tarn__files *f, const tarn__file *file,
+                          const unsigned char *map, bool cold, tarn_io io)
 {
-    *f = (tarn__files){.one = {.path = path, .fd = fd}, .map = map};
-    f->one.direct = tarn__open_direct(fd, &f->one.align);
-    set_cold(&f->cold, size, cold, io);
+    *f = (tarn__files){.one = {.path = file->path, .fd = file->fd, .direct = -1},
+                       .map = map};
+    f->one.remote = file->remote;
+    if (!file->remote) f->one.direct = tarn__open_direct(file->fd, &f->one.align);
+    set_cold(&f->cold, file->size, cold, io);
 }
 
 void tarn__files_reset(tarn__files *f)
 {
     if (f->one.path && f->one.direct >= 0) close(f->one.direct);
     f->one = (tarn__ranges_file){.fd = -1, .direct = -1};
+}
+
+tarn__remote *tarn__files_remote(const tarn__files *f, uint32_t file)
+{
+    return f->cache ? tarn__filecache_away(f->cache, file) : f->one.remote;
+}
+
+bool tarn__files_are_away(const tarn__files *f)
+{
+    return f->cache ? tarn__filecache_any_away(f->cache) : f->one.remote != NULL;
 }
 
 const char *tarn__files_path(const tarn__files *f, uint32_t file)
@@ -134,7 +147,7 @@ void tarn__files_announce(const tarn__files *f, const tarn__item *items, size_t 
         }
         if (f->cache)
             tarn__filecache_will_need(f->cache, first->file, from, to - from);
-        else
+        else if (!f->one.remote)
             tarn__ranges_announce(f->one.fd, from, to - from);
     }
 }

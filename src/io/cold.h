@@ -98,11 +98,18 @@ typedef struct tarn__files {
 
 void tarn__files_init(tarn__files *files, tarn__filecache *cache, bool cold, tarn_io io);
 
-/* A single file of size bytes, which is also opened for direct reads. path is
- * borrowed. */
-void tarn__files_init_one(tarn__files *files, const char *path, int fd,
-                          const unsigned char *map, uint64_t size, bool cold, tarn_io io);
+/* A single file, which is also opened for direct reads. file and its path are borrowed.
+ */
+void tarn__files_init_one(tarn__files *files, const tarn__file *file,
+                          const unsigned char *map, bool cold, tarn_io io);
 void tarn__files_reset(tarn__files *files);
+
+/* The remote file with this number, unless all its bytes are here; otherwise NULL. */
+struct tarn__remote *tarn__files_remote(const tarn__files *files, uint32_t file);
+
+/* Whether there is such a file. Batches are then gathered: nothing that is fetched is
+ * looked for in the page cache. */
+bool tarn__files_are_away(const tarn__files *files);
 
 /* Borrowed; file must be the number of an existing file. */
 const char *tarn__files_path(const tarn__files *files, uint32_t file);

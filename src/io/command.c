@@ -1,4 +1,4 @@
-/* Starts, waits for and ends shell commands. */
+/* Starts, waits for and ends commands. */
 #include "io/command.h"
 
 #include <errno.h>
@@ -37,12 +37,11 @@ static int set_attributes(posix_spawnattr_t *attributes)
     return e;
 }
 
-static int spawn(pid_t *pid, const char *text, int theirs, bool reading)
+static int spawn(pid_t *pid, const char *program, char *const *argv, int theirs,
+                 bool reading)
 {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
-    char *argv[] = {(char *)(uintptr_t) "sh", (char *)(uintptr_t) "-c",
-                    (char *)(uintptr_t)text, NULL};
     int e = posix_spawn_file_actions_init(&actions);
     if (e) return e;
     e = posix_spawnattr_init(&attributes);
@@ -54,29 +53,43 @@ static int spawn(pid_t *pid, const char *text, int theirs, bool reading)
     if (!e && reading)
         e = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
     if (!e) e = set_attributes(&attributes);
-    if (!e) e = posix_spawn(pid, "/bin/sh", &actions, &attributes, argv, environ);
+    if (!e) e = posix_spawnp(pid, program, &actions, &attributes, argv, environ);
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
     return e;
 }
 
-tarn_status tarn__command_start(tarn__command *c, const char *text, const char *shown,
-                                bool reading, tarn_error *err)
+static tarn_status start(tarn__command *c, const char *program, char *const *argv,
+                         const char *shown, bool reading, tarn_error *err)
 {
     int ends[2];
     *c = (tarn__command){.fd = -1};
     if (pipe2(ends, O_CLOEXEC) != 0)
         return tarn__fail_errno(err, shown, errno, "cannot create a pipe");
     int ours = ends[reading ? 0 : 1], theirs = ends[reading ? 1 : 0];
-    int e = spawn(&c->pid, text, theirs, reading);
+    int e = spawn(&c->pid, program, argv, theirs, reading);
     close(theirs);
     if (e) {
         close(ours);
         c->pid = 0;
-        return tarn__fail_errno(err, shown, e, "cannot start a shell");
+        return tarn__fail_errno(err, shown, e, "cannot start %s", program);
     }
     c->fd = ours;
     return TARN_OK;
+}
+
+tarn_status tarn__command_start(tarn__command *c, const char *text, const char *shown,
+                                bool reading, tarn_error *err)
+{
+    char *argv[] = {(char *)(uintptr_t) "sh", (char *)(uintptr_t) "-c",
+                    (char *)(uintptr_t)text, NULL};
+    return start(c, "/bin/sh", argv, shown, reading, err);
+}
+
+tarn_status tarn__command_run(tarn__command *c, char *const *argv, const char *shown,
+                              tarn_error *err)
+{
+    return start(c, argv[0], argv, shown, true, err);
 }
 
 static void close_end(tarn__command *c)

@@ -1,4 +1,4 @@
-/* A shell command with a pipe to it or from it. It runs in its own process group, so that
+/* A command with a pipe to it or from it. It runs in its own process group, so that
  * it can be ended with all processes it started. A started command is always waited for
  * or killed; no process or descriptor outlives the handle. */
 #ifndef TARN_IO_COMMAND_H
@@ -18,6 +18,10 @@ typedef struct tarn__command {
 TARN_CHECKED tarn_status tarn__command_start(tarn__command *c, const char *text,
                                              const char *shown, bool reading,
                                              tarn_error *err);
+
+/* Runs a program without a shell, for reading. */
+TARN_CHECKED tarn_status tarn__command_run(tarn__command *c, char *const *argv,
+                                           const char *shown, tarn_error *err);
 
 /* Closes our end and waits without a time limit; anything but exit status 0 is an
  * error. */

@@ -15,13 +15,20 @@
     X(easy_reset)                                                                        \
     X(easy_setopt)                                                                       \
     X(easy_pause)                                                                        \
+    X(easy_getinfo)                                                                      \
     X(easy_strerror)                                                                     \
+    X(getdate)                                                                           \
     X(multi_init)                                                                        \
     X(multi_cleanup)                                                                     \
     X(multi_add_handle)                                                                  \
     X(multi_remove_handle)                                                               \
     X(multi_perform)                                                                     \
     X(multi_poll)                                                                        \
+    X(multi_setopt)                                                                      \
+    X(multi_wakeup)                                                                      \
+    X(share_cleanup)                                                                     \
+    X(share_init)                                                                        \
+    X(share_setopt)                                                                      \
     X(multi_info_read)                                                                   \
     X(slist_append)                                                                      \
     X(slist_free_all)

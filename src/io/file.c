@@ -11,8 +11,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/checked.h"
 #include "base/error.h"
 #include "io/guard.h"
+#include "io/remote.h"
+#include "io/url.h"
 
 static tarn__file_id id_of(const struct stat *st)
 {
@@ -68,8 +71,59 @@ tarn_status tarn__file_open(tarn__file *file, const char *path, tarn_error *err)
     return TARN_OK;
 }
 
+/* The URL up to its last part: files of one folder are one dataset in the cache. */
+static tarn_status open_remote(const char *url, tarn__cachedir *cache, tarn__remote **out,
+                               tarn_error *err)
+{
+    char *folder = tarn__url_shown(url);
+    if (!folder) return tarn__fail_memory(err);
+    char *slash = strrchr(folder, '/');
+    if (slash) *slash = '\0';
+    tarn__fetch_limits limits = TARN__FETCH_LIMITS;
+    tarn_status status = tarn__remote_open(url, cache, folder, NULL, &limits, out, err);
+    free(folder);
+    return status;
+}
+
+tarn_status tarn__file_open_any(tarn__file *file, const char *path, tarn__cachedir *cache,
+                                tarn_error *err)
+{
+    tarn__object_id id;
+    if (!tarn__is_remote(path)) return tarn__file_open(file, path, err);
+    *file = (tarn__file){.fd = -1};
+    TARN_TRY(open_remote(path, cache, &file->remote, err));
+    file->path = strdup(tarn__remote_shown(file->remote));
+    tarn_status status = file->path ? tarn__remote_identify(file->remote, &id, err)
+                                    : tarn__fail_memory(err);
+    if (status == TARN_OK && cache) status = tarn__remote_prepare(file->remote, err);
+    if (status != TARN_OK) {
+        tarn__file_close(file);
+        return status;
+    }
+    file->size = id.size;
+    if (tarn__remote_is_here(file->remote)) file->fd = tarn__remote_copy(file->remote);
+    if (file->fd < 0) return TARN_OK;
+    tarn__remote_close(file->remote);
+    file->remote = NULL;
+    return TARN_OK;
+}
+
+tarn_status tarn__file_read(const tarn__file *file, void *buf, size_t len,
+                            uint64_t offset, tarn_error *err)
+{
+    if (!file->remote)
+        return tarn__read_exact(file->fd, file->path, buf, len, offset, err);
+    tarn__remote_piece piece = {file->remote, offset, len, buf};
+    if (tarn__range_in(offset, len, file->size)) return tarn__remote_read(&piece, 1, err);
+    return tarn__fail_at(
+        err, TARN_ERR_TRUNCATED, file->path, offset,
+        "the file ends here (found %llu of %zu bytes)",
+        (unsigned long long)(offset < file->size ? file->size - offset : 0), len);
+}
+
 void tarn__file_close(tarn__file *file)
 {
+    tarn__remote_close(file->remote);
     if (file->fd >= 0) close(file->fd);
     free(file->path);
     *file = (tarn__file){.fd = -1};

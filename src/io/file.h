@@ -12,11 +12,15 @@ typedef struct tarn__file_id {
     uint64_t device, inode;
 } tarn__file_id;
 
+struct tarn__remote;
+struct tarn__cachedir;
+
 typedef struct tarn__file {
-    int fd;
+    int fd; /* -1: it is remote */
     char *path;
     uint64_t size; /* when it was opened */
     int64_t mtime_ns;
+    struct tarn__remote *remote; /* or NULL */
 } tarn__file;
 
 /* Fails with the system's reason, "cannot stat". */
@@ -33,7 +37,17 @@ TARN_CHECKED tarn_status tarn__file_compare(int fd, const char *path,
 /* Opens a regular file for reading. */
 TARN_CHECKED tarn_status tarn__file_open(tarn__file *file, const char *path,
                                          tarn_error *err);
+
+/* The same, also for the URL of a remote file. If cache, which may be NULL and is
+ * borrowed, has the whole file, that copy is opened, and the file is local. */
+TARN_CHECKED tarn_status tarn__file_open_any(tarn__file *file, const char *path,
+                                             struct tarn__cachedir *cache,
+                                             tarn_error *err);
 void tarn__file_close(tarn__file *file);
+
+/* Reads len bytes at offset; an early end of the file is an error. */
+TARN_CHECKED tarn_status tarn__file_read(const tarn__file *file, void *buf, size_t len,
+                                         uint64_t offset, tarn_error *err);
 
 /* Reads len bytes at offset from fd and continues after signals and short reads; returns
  * fewer bytes only at the end of the file. path is for the error message. */

@@ -44,6 +44,7 @@
 #include "base/forklock.h"
 #include "io/file.h"
 #include "io/guard.h"
+#include "io/remote.h"
 
 enum {
     CLOSED = -1,
@@ -54,7 +55,9 @@ enum {
 
 typedef struct slot {
     char *path;
-    uint64_t size;
+    tarn__remote *remote;   /* or NULL */
+    bool arrived;           /* a remote file that was opened as a local one */
+    _Atomic(uint64_t) size; /* UINT64_MAX: unknown; set once, under the lock */
     atomic_int pins;
     int fd;
     atomic_int direct;     /* opened with O_DIRECT when first held; CLOSED or REFUSED */
@@ -75,6 +78,7 @@ struct tarn__filecache {
     size_t open, max_open; /* descriptors: up to two for each file */
     size_t maps;
     size_t hand;
+    atomic_size_t away; /* remote files that have not arrived */
 };
 
 static size_t descriptor_budget(void)
@@ -124,6 +128,14 @@ tarn_status tarn__filecache_expect(tarn__filecache *c, const tarn__file_id *ids,
     return TARN_OK;
 }
 
+void tarn__filecache_set_remotes(tarn__filecache *c, tarn__remote *const *remotes)
+{
+    for (size_t i = 0; i < c->count; i++) {
+        c->slots[i].remote = remotes[i];
+        atomic_fetch_add(&c->away, remotes[i] != NULL);
+    }
+}
+
 void tarn__filecache_free(tarn__filecache *c)
 {
     if (!c) return;
@@ -133,6 +145,7 @@ void tarn__filecache_free(tarn__filecache *c)
         if (s->fd >= 0) close(s->fd);
         if (atomic_load(&s->direct) >= 0) close(atomic_load(&s->direct));
         tarn__unmap(atomic_load(&s->map), s->size);
+        tarn__remote_close(s->remote);
         free(s->path);
     }
     free(c->slots);
@@ -180,7 +193,7 @@ static tarn_status check_same(const tarn__filecache *c, const slot *s, int fd,
                               tarn_error *err)
 {
     bool same;
-    if (!c->ids) return TARN_OK;
+    if (!c->ids || s->remote) return TARN_OK;
     TARN_TRY(tarn__file_compare(fd, s->path, &c->ids[s - c->slots], &same, err));
     if (same) return TARN_OK;
     return tarn__fail_at(err, TARN_ERR_STALE, s->path, TARN_NO_OFFSET,
@@ -188,16 +201,38 @@ static tarn_status check_same(const tarn__filecache *c, const slot *s, int fd,
                          "opened; open the dataset again");
 }
 
-static tarn_status open_slot(tarn__filecache *c, slot *s, tarn_error *err)
+/* Opens the file of a slot. Of a remote one copy is its complete copy, already open. */
+static tarn_status open_file(tarn__file *file, const slot *s, int copy, tarn_error *err)
+{
+    if (!s->remote) return tarn__file_open(file, s->path, err);
+    struct stat st;
+    *file = (tarn__file){.fd = copy};
+    if (fstat(copy, &st) != 0)
+        return tarn__fail_errno(err, s->path, errno, "cannot stat the copy in the cache");
+    file->size = (uint64_t)st.st_size;
+    return TARN_OK;
+}
+
+/* The file is a local one from now on. */
+static void arrive(tarn__filecache *c, slot *s, uint64_t size)
+{
+    if (s->arrived) return;
+    s->arrived = true;
+    if (atomic_load(&s->size) == UINT64_MAX) atomic_store(&s->size, size);
+    atomic_fetch_sub(&c->away, 1);
+}
+
+/* Takes over copy. */
+static tarn_status open_slot(tarn__filecache *c, slot *s, int copy, tarn_error *err)
 {
     tarn__file file;
     while (c->open >= c->max_open && evict_one(c))
         continue;
     tarn_error why;
-    tarn_status status = tarn__file_open(&file, s->path, &why);
+    tarn_status status = open_file(&file, s, copy, &why);
     if (status != TARN_OK && (why.sys_errno == EMFILE || why.sys_errno == ENFILE) &&
         evict_one(c))
-        status = tarn__file_open(&file, s->path, &why);
+        status = open_file(&file, s, copy, &why);
     if (status == TARN_ERR_NO_FILE)
         return tarn__fail_at(err, TARN_ERR_STALE, s->path, TARN_NO_OFFSET,
                              "the shard was removed after the fold was opened");
@@ -205,6 +240,7 @@ static tarn_status open_slot(tarn__filecache *c, slot *s, tarn_error *err)
         if (err) *err = why;
         return status;
     }
+    if (s->remote) arrive(c, s, file.size);
     status = check_size(s, file.size, err);
     if (status == TARN_OK) status = check_same(c, s, file.fd, err);
     if (status == TARN_OK) {
@@ -230,12 +266,18 @@ static bool pin_open(const tarn__filecache *c, slot *s)
     return false;
 }
 
+/* TARN_END: the file is away. */
 static tarn_status pin(tarn__filecache *c, slot *s, tarn_error *err)
 {
     if (pin_open(c, s)) return TARN_OK;
+    int copy = -1;
+    if (s->remote && tarn__remote_is_here(s->remote)) copy = tarn__remote_copy(s->remote);
+    if (s->remote && copy < 0) return TARN_END;
     pthread_mutex_lock(&c->lock.mutex);
-    tarn_status status = pin_open(c, s) ? TARN_OK : open_slot(c, s, err);
+    bool open = pin_open(c, s);
+    tarn_status status = open ? TARN_OK : open_slot(c, s, copy, err);
     pthread_mutex_unlock(&c->lock.mutex);
+    if (open && copy >= 0) close(copy);
     return status;
 }
 
@@ -284,6 +326,13 @@ static tarn_status check_length(const slot *s, tarn_error *err)
     return check_size(s, (uint64_t)end, err);
 }
 
+static tarn_status read_away(const slot *s, uint64_t offset, size_t len, void *buf,
+                             tarn_error *err)
+{
+    tarn__remote_piece piece = {s->remote, offset, len, buf};
+    return tarn__remote_read(&piece, 1, err);
+}
+
 static tarn_status copy_view(slot *s, uint64_t offset, size_t len, tarn_view *out,
                              tarn_error *err)
 {
@@ -298,14 +347,28 @@ static tarn_status copy_view(slot *s, uint64_t offset, size_t len, tarn_view *ou
     return status;
 }
 
+static tarn_status view_away(const slot *s, uint64_t offset, size_t len, tarn_view *out,
+                             tarn_error *err)
+{
+    unsigned char *copy = malloc(len ? len : 1);
+    if (!copy) return tarn__fail_memory(err);
+    tarn_status status = read_away(s, offset, len, copy, err);
+    if (status == TARN_OK)
+        *out = (tarn_view){copy, len, copy};
+    else
+        free(copy);
+    return status;
+}
+
 tarn_status tarn__filecache_view(tarn__filecache *c, size_t number, uint64_t offset,
                                  size_t len, tarn_view *out, tarn_error *err)
 {
     slot *s = &c->slots[number];
     TARN_TRY(check_range(s, offset, len, err));
-    TARN_TRY(pin(c, s, err));
+    tarn_status status = pin(c, s, err);
+    if (status == TARN_END) return view_away(s, offset, len, out, err);
+    TARN_TRY(status);
     const unsigned char *map = map_of(c, s);
-    tarn_status status;
     if (map) {
         status = check_length(s, err);
         if (status == TARN_OK) *out = (tarn_view){map + offset, len, NULL};
@@ -320,9 +383,11 @@ tarn_status tarn__filecache_map(tarn__filecache *c, size_t number,
                                 const unsigned char **out, tarn_error *err)
 {
     slot *s = &c->slots[number];
-    TARN_TRY(pin(c, s, err));
+    *out = NULL;
+    tarn_status status = pin(c, s, err);
+    if (status != TARN_OK) return status == TARN_END ? TARN_OK : status;
     *out = map_of(c, s);
-    tarn_status status = *out ? check_length(s, err) : TARN_OK;
+    status = *out ? check_length(s, err) : TARN_OK;
     unpin(c, s);
     return status;
 }
@@ -385,8 +450,11 @@ tarn_status tarn__filecache_hold(tarn__filecache *c, size_t number,
                                  tarn__ranges_file *out, tarn_error *err)
 {
     slot *s = &c->slots[number];
-    TARN_TRY(pin(c, s, err));
-    tarn_status status = check_length(s, err);
+    tarn_status status = pin(c, s, err);
+    *out = (tarn__ranges_file){s->path, s->remote, -1, -1, 0};
+    if (status == TARN_END) return TARN_OK;
+    TARN_TRY(status);
+    status = check_length(s, err);
     if (status != TARN_OK) {
         unpin(c, s);
         return status;
@@ -396,9 +464,35 @@ tarn_status tarn__filecache_hold(tarn__filecache *c, size_t number,
     return TARN_OK;
 }
 
-void tarn__filecache_let_go(tarn__filecache *c, size_t number)
+void tarn__filecache_let_go(tarn__filecache *c, size_t number,
+                            const tarn__ranges_file *held)
 {
-    unpin(c, &c->slots[number]);
+    if (!held->remote) unpin(c, &c->slots[number]);
+}
+
+tarn__remote *tarn__filecache_away(tarn__filecache *c, size_t number)
+{
+    slot *s = &c->slots[number];
+    return s->remote && !tarn__remote_is_here(s->remote) ? s->remote : NULL;
+}
+
+bool tarn__filecache_doubt(tarn__filecache *c, size_t number, uint64_t offset,
+                           uint64_t len)
+{
+    slot *s = &c->slots[number];
+    if (!s->remote) return false;
+    tarn__remote_doubt(s->remote, offset, len);
+    if (!pin_open(c, s)) return true;
+    unpin(c, s);
+    void *scratch = malloc(len ? (size_t)len : 1);
+    bool read = scratch && read_away(s, offset, (size_t)len, scratch, NULL) == TARN_OK;
+    free(scratch);
+    return read;
+}
+
+bool tarn__filecache_any_away(const tarn__filecache *c)
+{
+    return atomic_load_explicit(&c->away, memory_order_relaxed) > 0;
 }
 
 size_t tarn__filecache_holds(const tarn__filecache *c)
@@ -439,8 +533,10 @@ tarn_status tarn__filecache_read(tarn__filecache *c, size_t number, uint64_t off
 {
     slot *s = &c->slots[number];
     TARN_TRY(check_range(s, offset, len, err));
-    TARN_TRY(pin(c, s, err));
-    tarn_status status = tarn__read_exact(s->fd, s->path, buf, len, offset, err);
+    tarn_status status = pin(c, s, err);
+    if (status == TARN_END) return read_away(s, offset, len, buf, err);
+    TARN_TRY(status);
+    status = tarn__read_exact(s->fd, s->path, buf, len, offset, err);
     if (status == TARN_OK) status = check_length(s, err);
     unpin(c, s);
     return status;

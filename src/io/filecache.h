@@ -28,7 +28,25 @@ TARN_CHECKED tarn_status tarn__filecache_new(const char *const *paths,
 TARN_CHECKED tarn_status tarn__filecache_expect(tarn__filecache *cache,
                                                 const tarn__file_id *ids,
                                                 tarn_error *err);
+
+/* Makes the files remote whose entry in remotes is not NULL; the cache takes them over.
+ * The size of such a file may be UINT64_MAX: unknown. As long as a remote file is away
+ * (its bytes are not all in the cache on disk), views and reads fetch what they need, it
+ * has no map, and nothing of it is resident. Then it becomes a local file. Call before
+ * the first use. */
+void tarn__filecache_set_remotes(tarn__filecache *cache,
+                                 struct tarn__remote *const *remotes);
 void tarn__filecache_free(tarn__filecache *cache);
+
+/* The remote file if it is away, otherwise NULL. */
+struct tarn__remote *tarn__filecache_away(tarn__filecache *cache, size_t number);
+/* Whether a file was away when it was last used: one atomic load. */
+bool tarn__filecache_any_away(const tarn__filecache *cache);
+
+/* Bytes of a file turned out to be damaged. True if it is remote: then the next read
+ * fetches them, or they were fetched now, if the file was local already. */
+bool tarn__filecache_doubt(tarn__filecache *cache, size_t number, uint64_t offset,
+                           uint64_t len);
 
 /* The bytes [offset, offset + len) of a file: a pointer into its map, or a copy that the
  * view owns. The file's length is checked before a pointer is returned. */
@@ -64,7 +82,8 @@ TARN_CHECKED tarn_status tarn__filecache_settle(tarn__filecache *cache, size_t n
  * once. */
 TARN_CHECKED tarn_status tarn__filecache_hold(tarn__filecache *cache, size_t number,
                                               tarn__ranges_file *out, tarn_error *err);
-void tarn__filecache_let_go(tarn__filecache *cache, size_t number);
+void tarn__filecache_let_go(tarn__filecache *cache, size_t number,
+                            const tarn__ranges_file *held);
 size_t tarn__filecache_holds(const tarn__filecache *cache);
 
 /* Whether the page at offset is in the page cache. True if unknown: for files that are

@@ -15,8 +15,8 @@
 
 enum { MAX_REDIRECTS = 10, RECEIVE_BUFFER = 256 << 10 };
 
-tarn_status tarn__http_init(tarn__http *http, const tarn__http_config *config,
-                            tarn_error *err)
+tarn_status tarn__http_init_shared(tarn__http *http, const tarn__http_config *config,
+                                   tarn_error *err)
 {
     *http = (tarn__http){.config = *config, .origin = TARN__THIS_MACHINE};
     tarn_status status = tarn__curl_get(&http->curl, err);
@@ -24,9 +24,16 @@ tarn_status tarn__http_init(tarn__http *http, const tarn__http_config *config,
         tarn__error_place(err, config->shown, TARN_NO_OFFSET);
         return status;
     }
-    http->multi = http->curl->multi_init();
     http->easy = http->curl->easy_init();
-    if (http->multi && http->easy) return TARN_OK;
+    return http->easy ? TARN_OK : tarn__fail_memory(err);
+}
+
+tarn_status tarn__http_init(tarn__http *http, const tarn__http_config *config,
+                            tarn_error *err)
+{
+    TARN_TRY(tarn__http_init_shared(http, config, err));
+    http->multi = http->curl->multi_init();
+    if (http->multi) return TARN_OK;
     tarn__http_reset(http);
     return tarn__fail_memory(err);
 }
@@ -106,12 +113,24 @@ static bool take_number(const char **at, const char *end, uint64_t *out)
 static void keep_range(tarn__http_head *head, const char *value, size_t len)
 {
     const char *at = value + 6, *end = value + len;
-    uint64_t last;
     if (len < 6 || strncasecmp(value, "bytes ", 6) != 0) return;
     if (!take_number(&at, end, &head->range_first) || at == end || *at++ != '-') return;
-    if (!take_number(&at, end, &last) || at == end || *at++ != '/') return;
+    if (!take_number(&at, end, &head->range_last) || at == end || *at++ != '/') return;
     if (!take_number(&at, end, &head->range_total)) head->range_total = UINT64_MAX;
     head->has_range = true;
+}
+
+/* <URL>; rel="next", <URL>; rel="last" */
+static void keep_next(tarn__http_head *head, const char *value, size_t len)
+{
+    static const char next[] = "rel=\"next\"";
+    const char *end = value + len;
+    const char *rel = memmem(value, len, next, sizeof next - 1);
+    if (!rel) return;
+    const char *from = memrchr(value, '<', (size_t)(rel - value));
+    const char *to = from ? memchr(from, '>', (size_t)(end - from)) : NULL;
+    if (to && to < rel)
+        keep_value(head->next, sizeof head->next, from + 1, (size_t)(to - from - 1));
 }
 
 static void begin_head(tarn__http_head *head, const char *line, size_t len)
@@ -141,6 +160,13 @@ void tarn__http_head_line(tarn__http_head *head, const char *line, size_t len)
         keep_value(head->region, sizeof head->region, value, n);
     else if (header_is(line, len, TARN__S3_MARK, &value, &n))
         keep_value(head->mark, sizeof head->mark, value, n);
+    else if (header_is(line, len, "Link", &value, &n))
+        keep_next(head, value, n);
+    else if (header_is(line, len, "Content-Encoding", &value, &n))
+        tarn_printable(head->encoding, sizeof head->encoding, value, n);
+    else if (header_is(line, len, "Retry-After", &value, &n) &&
+             !take_number(&value, value + n, &head->retry_after))
+        head->retry_after = 0; /* a date */
 }
 
 static size_t on_header(char *line, size_t one, size_t len, void *context)
@@ -159,25 +185,31 @@ static size_t on_header(char *line, size_t one, size_t len, void *context)
 /* --- Addresses -------------------------------------------------------------------- */
 
 /* A caller may request any address; where servers redirect to is limited. */
-static curl_socket_t on_socket(void *context, curlsocktype purpose,
-                               struct curl_sockaddr *address)
+static bool may_go(tarn__http *http, tarn__reach to)
 {
-    tarn__http *http = context;
-    tarn__reach to = tarn__reach_of(&address->addr);
     if (http->redirected && !tarn__may_redirect(http->through, to)) {
         http->kept_out = true;
-        return CURL_SOCKET_BAD;
+        return false;
     }
     http->through = tarn__reach_farther(http->through, to);
     if (!http->redirected) http->origin = http->through;
+    return true;
+}
+
+static curl_socket_t on_socket(void *context, curlsocktype purpose,
+                               struct curl_sockaddr *address)
+{
+    if (!may_go(context, tarn__reach_of(&address->addr))) return CURL_SOCKET_BAD;
     return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 }
 
 /* --- Requests --------------------------------------------------------------------- */
 
+/* Also called for a connection that another request had opened. */
 static int on_connected(void *context, char *to, char *from, int to_port, int from_port)
 {
     tarn__http *http = context;
+    if (!may_go(http, tarn__reach_of_text(to))) return CURL_PREREQFUNC_ABORT;
     http->connected = true;
     http->moved++;
     return CURL_PREREQFUNC_OK;
@@ -261,6 +293,7 @@ static void set_common(tarn__http *http, const char *url)
     http->curl->easy_setopt(easy, CURLOPT_OPENSOCKETDATA, http);
     http->curl->easy_setopt(easy, CURLOPT_FOLLOWLOCATION, http->config.follow ? 1L : 0L);
     http->curl->easy_setopt(easy, CURLOPT_MAXREDIRS, (long)MAX_REDIRECTS);
+    if (http->config.direct) http->curl->easy_setopt(easy, CURLOPT_PROXY, "");
     set_authorities(http);
     http->curl->easy_setopt(easy, CURLOPT_CONNECTTIMEOUT,
                             (long)http->config.connect_seconds);
@@ -310,10 +343,9 @@ static void set_method(tarn__http *http, const tarn__http_request *request,
     http->curl->easy_setopt(easy, CURLOPT_WRITEDATA, flow->context);
 }
 
-tarn_status tarn__http_begin(tarn__http *http, const tarn__http_request *request,
-                             const tarn__http_flow *flow, tarn_error *err)
+tarn_status tarn__http_prepare(tarn__http *http, const tarn__http_request *request,
+                               const tarn__http_flow *flow, tarn_error *err)
 {
-    stop_request(http);
     http->head = (tarn__http_head){0};
     http->connected = http->stalled = http->slow = false;
     http->head_size = 0;
@@ -325,7 +357,14 @@ tarn_status tarn__http_begin(tarn__http *http, const tarn__http_request *request
     http->error[0] = '\0';
     set_common(http, request->url);
     set_method(http, request, flow);
-    TARN_TRY(set_headers(http, request, err));
+    return set_headers(http, request, err);
+}
+
+tarn_status tarn__http_begin(tarn__http *http, const tarn__http_request *request,
+                             const tarn__http_flow *flow, tarn_error *err)
+{
+    stop_request(http);
+    TARN_TRY(tarn__http_prepare(http, request, flow, err));
     if (http->curl->multi_add_handle(http->multi, http->easy) != CURLM_OK)
         return tarn__fail_memory(err);
     http->running = true;
@@ -437,13 +476,18 @@ bool tarn__http_may_retry(const tarn__http *http)
 
 /* Starts at a fifth of a second and doubles up to ten seconds; up to half of it is
  * subtracted at random, so that many clients do not come back at the same moment. */
-void tarn__http_back_off(unsigned attempt)
+unsigned tarn__http_pause_ms(unsigned attempt)
 {
     uint64_t ms = UINT64_C(200) << (attempt < 7 ? attempt - 1 : 6);
     uint32_t chance = 0;
     if (ms > 10000) ms = 10000;
     if (getrandom(&chance, sizeof chance, GRND_NONBLOCK) < 0) chance = 0;
-    ms -= chance % (ms / 2);
+    return (unsigned)(ms - chance % (ms / 2));
+}
+
+void tarn__http_back_off(unsigned attempt)
+{
+    unsigned ms = tarn__http_pause_ms(attempt);
     struct timespec t = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000};
     nanosleep(&t, NULL);
 }
@@ -528,8 +572,9 @@ tarn_status tarn__http_fail_status(const tarn__http *http, const char *body, siz
     tarn_printable(place, sizeof place, http->head.region, strlen(http->head.region));
     if (place[0]) snprintf(region, sizeof region, "; the bucket is in region %s", place);
     tarn_status kind = status == 404 || status == 410 ? TARN_ERR_NO_FILE
-                       : status == 412                ? TARN_ERR_EXISTS
-                                                      : TARN_ERR_IO;
+                       : status == 412 || strcmp(code, "BlobAlreadyExists") == 0
+                           ? TARN_ERR_EXISTS
+                           : TARN_ERR_IO;
     const char *meaning = status == 401   ? ": credentials are required"
                           : status == 403 ? ": access is denied"
                           : status == 404 ? ": no such object"

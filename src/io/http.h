@@ -5,6 +5,7 @@
 #ifndef TARN_IO_HTTP_H
 #define TARN_IO_HTTP_H
 
+#include "base/buf.h"
 #include "io/curl.h"
 #include "io/input.h"
 #include "io/output.h"
@@ -18,11 +19,14 @@ typedef struct tarn__http_head {
     long status;
     bool has_length, has_range;
     uint64_t length;
-    uint64_t range_first, range_total; /* UINT64_MAX: unknown */
+    uint64_t range_first, range_last, range_total; /* UINT64_MAX: unknown */
+    uint64_t retry_after;                          /* seconds; 0: unknown */
     char etag[256];
     char modified[64];
     char region[64]; /* the region of the bucket, as reported by S3 */
     char mark[64];   /* TARN__S3_MARK of the object */
+    char next[1024]; /* the URL of the next page, from Link */
+    char encoding[64];
 } tarn__http_head;
 
 /* Parses one header line; a status line resets everything, as after a redirect. */
@@ -37,7 +41,6 @@ typedef struct tarn__http_request {
     const char *const *headers; /* "Name: value", ends with NULL; or NULL */
     const void *body;           /* PUT and POST */
     uint64_t body_size;         /* UINT64_MAX: known only at the end */
-    const char *digest;         /* SHA-256 of the body in hex, for signed requests */
     const char *mark;           /* TARN__S3_MARK of the object to be; or NULL */
 } tarn__http_request;
 
@@ -47,13 +50,23 @@ typedef struct tarn__http tarn__http;
 typedef tarn_status tarn__http_sign(void *signer, const tarn__http_request *request,
                                     tarn__http *http, tarn_error *err);
 
+/* Whether a request that was refused (with this status and body) may succeed if it is
+ * signed again, because its credentials had expired or the clocks differ. Asked once for
+ * each request. May contact the servers that give credentials. */
+typedef bool tarn__http_renew(void *signer, long status, const char *body, size_t len);
+
 typedef struct tarn__http_config {
     const char *shown; /* for messages; must outlive the client */
     unsigned connect_seconds, stall_seconds, retries;
     unsigned min_speed; /* bytes per second that a response must have; 0: any */
     bool follow;        /* follow redirects */
+    bool direct;        /* without a proxy */
     tarn__http_sign *sign;
+    tarn__http_renew *renew;
     void *signer;
+    /* For tarn__http_read: the response is not wanted if the object is still this one.
+     * "" or NULL: unknown. */
+    const char *known_etag, *known_modified;
 } tarn__http_config;
 
 struct tarn__http {
@@ -90,6 +103,11 @@ TARN_CHECKED tarn_status tarn__http_init(tarn__http *http,
                                          tarn_error *err);
 void tarn__http_reset(tarn__http *http);
 
+/* A client for prepared requests only, whose transfers the caller runs. */
+TARN_CHECKED tarn_status tarn__http_init_shared(tarn__http *http,
+                                                const tarn__http_config *config,
+                                                tarn_error *err);
+
 /* Callbacks for the body of the response (take) and of the request (give; NULL: the body
  * is in the request). They have the types of libcurl's callbacks, and both may pause. */
 typedef struct tarn__http_flow {
@@ -101,6 +119,12 @@ typedef struct tarn__http_flow {
 /* Adds "Name: value" to the request that is being prepared. */
 TARN_CHECKED tarn_status tarn__http_add_header(tarn__http *http, const char *line,
                                                tarn_error *err);
+
+/* Prepares http->easy for a request. Flags and counters of the client are set while it is
+ * transferred; result is the caller's task. */
+TARN_CHECKED tarn_status tarn__http_prepare(tarn__http *http,
+                                            const tarn__http_request *request,
+                                            const tarn__http_flow *flow, tarn_error *err);
 
 /* Sends a request; tarn__http_pump does the rest. */
 TARN_CHECKED tarn_status tarn__http_begin(tarn__http *http,
@@ -118,8 +142,9 @@ void tarn__http_pump(tarn__http *http);
 /* Whether a retry may succeed. */
 bool tarn__http_may_retry(const tarn__http *http);
 
-/* Sleeps longer before each attempt; attempts are counted from 1. */
-void tarn__http_back_off(unsigned attempt);
+/* How long to wait before an attempt; longer before each. Attempts are counted from 1. */
+unsigned tarn__http_pause_ms(unsigned attempt);
+void tarn__http_back_off(unsigned attempt); /* sleeps */
 
 /* The failure of a request that got no response, or only a part of it. */
 tarn_status tarn__http_fail(const tarn__http *http, tarn_error *err);
@@ -157,6 +182,11 @@ TARN_CHECKED tarn_status tarn__http_exchange(tarn__http *http,
                                              const tarn__http_request *request,
                                              tarn__http_reply *reply, tarn_error *err);
 
+/* The same for responses of up to body->max bytes; any status but 200 is an error. */
+TARN_CHECKED tarn_status tarn__http_load(tarn__http *http,
+                                         const tarn__http_request *request,
+                                         tarn__buf *body, tarn_error *err);
+
 /* The check for overwrite=false: TARN_ERR_EXISTS if url exists. If a server does not
  * answer the question, the object is assumed not to exist; then only the condition sent
  * with the write protects it. */
@@ -166,8 +196,12 @@ TARN_CHECKED tarn_status tarn__http_check_absent(tarn__http *http, const char *u
 /* --- Resources as sources --------------------------------------------------------- */
 
 /* Opens the object at url for reading, with resumption. The input releases signer with
- * free(). */
+ * free(), also after a failure. TARN_END if the object is the known one. */
 TARN_CHECKED tarn_status tarn__http_read(const char *url, const tarn__http_config *config,
                                          tarn__input **out, tarn_error *err);
+
+/* The headers of the first response to an input that tarn__http_read opened: its length,
+ * ETag and date. */
+void tarn__http_read_head(const tarn__input *in, tarn__http_head *out);
 
 #endif

@@ -30,34 +30,85 @@ tarn_status tarn__http_check_reply(const tarn__http *http, const tarn__http_repl
     return http->result == CURLE_OK ? TARN_OK : tarn__http_fail(http, err);
 }
 
+/* What a request is answered with: a short reply, or a buffer with its own limit. */
 typedef struct exchange {
     tarn__http *http;
     tarn__http_reply *reply;
+    tarn__buf *body; /* NULL: only reply is used */
+    tarn_error full; /* why the buffer takes no more */
 } exchange;
 
 static size_t take(char *data, size_t one, size_t len, void *context)
 {
     exchange *x = context;
-    return tarn__http_take_reply(x->http, x->reply, data, len);
+    if (!x->body || x->http->head.status != 200)
+        return tarn__http_take_reply(x->http, x->reply, data, len);
+    tarn__http_received(x->http, len);
+    return tarn__buf_add(x->body, data, len, &x->full) == TARN_OK ? len : 0;
+}
+
+static tarn_status attempt(exchange *x, const tarn__http_request *request,
+                           tarn_error *err)
+{
+    tarn__http_flow flow = {take, NULL, x};
+    x->reply->size = 0;
+    x->reply->body[0] = '\0';
+    if (x->body) x->body->size = 0;
+    TARN_TRY(tarn__http_begin(x->http, request, &flow, err));
+    while (x->http->running)
+        tarn__http_pump(x->http);
+    return TARN_OK;
+}
+
+/* Repeats a request while that may help; signed again once if it was refused. */
+static tarn_status run(exchange *x, const tarn__http_request *request, tarn_error *err)
+{
+    const tarn__http_config *c = &x->http->config;
+    bool renewed = false;
+    for (unsigned failures = 0;;) {
+        TARN_TRY(attempt(x, request, err));
+        if (tarn__http_may_retry(x->http) && failures < c->retries &&
+            x->full.code == TARN_OK) {
+            tarn__http_back_off(++failures);
+            continue;
+        }
+        if (!c->renew || renewed || x->http->result != CURLE_OK ||
+            !c->renew(c->signer, x->http->head.status, x->reply->body, x->reply->size))
+            return TARN_OK;
+        renewed = true;
+    }
 }
 
 tarn_status tarn__http_exchange(tarn__http *http, const tarn__http_request *request,
                                 tarn__http_reply *reply, tarn_error *err)
 {
-    exchange context = {http, reply};
-    tarn__http_flow flow = {take, NULL, &context};
-    for (unsigned attempt = 0;; attempt++) {
-        reply->size = 0;
-        reply->body[0] = '\0';
-        if (attempt) tarn__http_back_off(attempt);
-        TARN_TRY(tarn__http_begin(http, request, &flow, err));
-        while (http->running)
-            tarn__http_pump(http);
-        if (!tarn__http_may_retry(http) || attempt >= http->config.retries) break;
-    }
+    exchange x = {.http = http, .reply = reply};
+    TARN_TRY(run(&x, request, err));
     TARN_TRY(tarn__http_check_reply(http, reply, err));
     bool early = http->head.status < 300 && http->body_sent < http->body_size;
     return early ? tarn__http_fail_early(http, err) : TARN_OK;
+}
+
+static tarn_status check_load(exchange *x, tarn_error *err)
+{
+    if (x->full.code != TARN_OK)
+        return tarn__fail_at(err, TARN_ERR_LIMIT, x->http->config.shown, TARN_NO_OFFSET,
+                             "the response has more than %zu bytes", x->body->max);
+    TARN_TRY(tarn__http_check_reply(x->http, x->reply, err));
+    if (x->http->head.status == 200) return TARN_OK;
+    return tarn__http_fail_status(x->http, x->reply->body, x->reply->size, err);
+}
+
+tarn_status tarn__http_load(tarn__http *http, const tarn__http_request *request,
+                            tarn__buf *body, tarn_error *err)
+{
+    exchange x = {.http = http, .body = body};
+    x.reply = malloc(sizeof *x.reply);
+    if (!x.reply) return tarn__fail_memory(err);
+    tarn_status status = run(&x, request, err);
+    if (status == TARN_OK) status = check_load(&x, err);
+    free(x.reply);
+    return status;
 }
 
 tarn_status tarn__http_check_absent(tarn__http *http, const char *url, tarn_error *err)

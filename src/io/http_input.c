@@ -13,9 +13,10 @@ enum { BUFFER = 1 << 20, REPLY = 2048 };
 #define RENEWED_AFTER (UINT64_C(64) << 20)
 
 typedef enum verdict {
-    PENDING,  /* no response yet */
-    ACCEPTED, /* the body is what we asked for */
-    REFUSED   /* it is not; see failure */
+    PENDING,   /* no response yet */
+    ACCEPTED,  /* the body is what we asked for */
+    UNCHANGED, /* the object is the one that the caller has */
+    REFUSED    /* it is not what we asked for; see failure */
 } verdict;
 
 typedef struct http_input {
@@ -32,7 +33,9 @@ typedef struct http_input {
     bool known;          /* the following members are set */
     uint64_t total;      /* UINT64_MAX: unknown */
     char etag[256], modified[64];
+    bool conditional;    /* the first request has a condition */
     unsigned attempt;    /* since bytes were received */
+    bool renewed;        /* the last request was signed again, because it was refused */
     uint64_t renewed_at; /* a position */
     char reply[REPLY];   /* the body of a refused response */
     size_t reply_size;
@@ -56,6 +59,9 @@ static void note_identity(http_input *h, const tarn__http_head *head)
     h->total = head->has_length ? head->length : UINT64_MAX;
     memcpy(h->etag, head->etag, sizeof h->etag);
     memcpy(h->modified, head->modified, sizeof h->modified);
+    time_t seconds = head->modified[0] ? h->http.curl->getdate(head->modified, NULL) : 0;
+    if (seconds > 0 && seconds < INT64_MAX / 1000000000)
+        h->in.modified_ns = (int64_t)seconds * 1000000000;
 }
 
 static bool is_same(const http_input *h, const tarn__http_head *head, uint64_t total)
@@ -80,6 +86,7 @@ static verdict judge_response(http_input *h)
         note_identity(h, head);
         return ACCEPTED;
     }
+    if (head->status == 304 && h->conditional && h->position == 0) return UNCHANGED;
     if (head->status == 200) { /* the server does not support ranges, or the object has
                                   changed */
         uint64_t total = head->has_length ? head->length : UINT64_MAX;
@@ -91,6 +98,7 @@ static verdict judge_response(http_input *h)
         bool fits = head->has_range && head->range_first == h->position &&
                     is_same(h, head, head->range_total);
         if (!fits) return refuse_changed(h);
+        h->renewed = false;
         if (h->total == UINT64_MAX) h->total = head->range_total;
         return ACCEPTED;
     }
@@ -139,6 +147,15 @@ static tarn_status begin_request(http_input *h, tarn_error *err)
 {
     char range[64], condition[300];
     const char *headers[3] = {NULL};
+    const char *etag = h->http.config.known_etag, *date = h->http.config.known_modified;
+    if (h->position == 0 && etag && is_strong(etag)) {
+        snprintf(condition, sizeof condition, "If-None-Match: %s", etag);
+        headers[0] = condition;
+    } else if (h->position == 0 && date && date[0]) {
+        snprintf(condition, sizeof condition, "If-Modified-Since: %s", date);
+        headers[0] = condition;
+    }
+    h->conditional = headers[0] != NULL;
     if (h->position > 0) {
         snprintf(range, sizeof range, "Range: bytes=%llu-",
                  (unsigned long long)h->position);
@@ -181,7 +198,13 @@ static tarn_status fail_read(http_input *h, tarn_error *err)
 /* Starts another attempt, or returns the failure of the last one. */
 static tarn_status try_again(http_input *h, tarn_error *err)
 {
+    const tarn__http_config *c = &h->http.config;
     bool lost = h->verdict != REFUSED && h->http.result == CURLE_OK;
+    if (h->verdict == REFUSED && h->failure == TARN_OK && c->renew && !h->renewed &&
+        c->renew(c->signer, h->http.head.status, h->reply, h->reply_size)) {
+        h->renewed = true;
+        return begin_request(h, err);
+    }
     if (h->position - h->renewed_at >= RENEWED_AFTER) {
         h->attempt = 0;
         h->renewed_at = h->position;
@@ -226,7 +249,8 @@ static tarn_status advance_transfer(http_input *h, tarn_error *err)
     if (h->http.running) return TARN_OK;
     if (h->http.result == CURLE_OK && h->verdict == PENDING)
         h->verdict = judge_response(h);
-    if (h->http.result == CURLE_OK && h->verdict == ACCEPTED && is_complete(h)) {
+    bool over = h->verdict == UNCHANGED || (h->verdict == ACCEPTED && is_complete(h));
+    if (h->http.result == CURLE_OK && over) {
         h->complete = true;
         return TARN_OK;
     }
@@ -289,6 +313,8 @@ tarn_status tarn__http_read(const char *url, const tarn__http_config *config,
     if (status == TARN_OK) status = tarn__http_init(&h->http, &own, err);
     h->http.config.signer = config->signer;
     if (status == TARN_OK) status = await_answer(h, err);
+    if (status == TARN_OK && h->verdict == UNCHANGED) status = TARN_END;
+    h->http.config.known_etag = h->http.config.known_modified = NULL; /* the caller's */
     if (status != TARN_OK) {
         http_close(&h->in);
         return status;
@@ -297,17 +323,11 @@ tarn_status tarn__http_read(const char *url, const tarn__http_config *config,
     return TARN_OK;
 }
 
-tarn_status tarn__http_input_open(const char *url, const char *shown,
-                                  const tarn_source_options *options, tarn__input **out,
-                                  tarn_error *err)
+void tarn__http_read_head(const tarn__input *in, tarn__http_head *out)
 {
-    tarn__http_config config = {
-        .shown = shown,
-        .connect_seconds = options->connect_seconds,
-        .stall_seconds = options->stall_seconds,
-        .retries = options->retries,
-        .min_speed = options->min_speed,
-        .follow = true,
-    };
-    return tarn__http_read(url, &config, out, err);
+    const http_input *h = (const http_input *)in;
+    *out = (tarn__http_head){
+        .status = 200, .has_length = h->total != UINT64_MAX, .length = h->total};
+    memcpy(out->etag, h->etag, sizeof out->etag);
+    memcpy(out->modified, h->modified, sizeof out->modified);
 }

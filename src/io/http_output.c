@@ -5,25 +5,25 @@
 
 #include "base/buf.h"
 #include "base/error.h"
-#include "io/http.h"
+#include "io/object.h"
+#include "io/output.h"
 
 enum { SMALL = 8 << 20 };
 
 typedef struct http_output {
     tarn__output out;
     tarn__http http;
-    char *url, *shown;
+    tarn__object object;
     bool overwrite;
-    tarn__buf held;   /* while the data is small */
-    bool streaming;   /* the data is not small */
-    const char *next; /* data for curl to take */
+    const char *only_new[2]; /* headers */
+    tarn__buf held;          /* while the data is small */
+    bool streaming;          /* the data is not small */
+    const char *next;        /* data for curl to take */
     size_t left;
     bool paused, ended;
     bool body_ended; /* curl was given the end of the data */
     tarn__http_reply reply;
 } http_output;
-
-static const char *const only_new[] = {"If-None-Match: *", NULL};
 
 static size_t give_body(char *buf, size_t one, size_t size, void *context)
 {
@@ -79,8 +79,8 @@ static tarn_status begin_stream(http_output *h, tarn_error *err)
 {
     tarn__http_request request = {
         .method = "PUT",
-        .url = h->url,
-        .headers = h->overwrite ? NULL : only_new,
+        .url = h->object.url,
+        .headers = h->overwrite ? NULL : h->only_new,
         .body_size = UINT64_MAX,
     };
     tarn__http_flow flow = {take_reply, give_body, h};
@@ -105,8 +105,8 @@ static tarn_status send_small(http_output *h, tarn_error *err)
 {
     tarn__http_request request = {
         .method = "PUT",
-        .url = h->url,
-        .headers = h->overwrite ? NULL : only_new,
+        .url = h->object.url,
+        .headers = h->overwrite ? NULL : h->only_new,
         .body = h->held.data,
         .body_size = h->held.size,
     };
@@ -130,8 +130,7 @@ static void http_abandon(tarn__output *out)
     http_output *h = (http_output *)out;
     tarn__http_reset(&h->http);
     tarn__buf_reset(&h->held);
-    free(h->url);
-    free(h->shown);
+    tarn__object_reset(&h->object);
     free(h);
 }
 
@@ -153,20 +152,16 @@ tarn_status tarn__http_output_open(const char *url, const char *shown,
     if (!h) return tarn__fail_memory(err);
     h->out.ops = &ops;
     h->overwrite = options->overwrite;
-    h->url = strdup(url);
-    h->shown = strdup(shown);
     tarn__buf_init(&h->held, SMALL);
-    tarn__http_config config = {
-        .shown = h->shown,
-        .connect_seconds = options->connect_seconds,
-        .stall_seconds = options->stall_seconds,
-        .retries = options->retries,
-        .follow = true,
-    };
-    tarn_status status = h->url && h->shown ? TARN_OK : tarn__fail_memory(err);
+    tarn_status status = tarn__object_init(&h->object, url, err);
+    tarn__http_config config = tarn__object_http(&h->object);
+    h->only_new[0] = h->object.only_new ? h->object.only_new : "If-None-Match: *";
+    config.connect_seconds = options->connect_seconds;
+    config.stall_seconds = options->stall_seconds;
+    config.retries = options->retries;
     if (status == TARN_OK) status = tarn__http_init(&h->http, &config, err);
     if (status == TARN_OK && !h->overwrite)
-        status = tarn__http_check_absent(&h->http, url, err);
+        status = tarn__http_check_absent(&h->http, h->object.url, err);
     if (status != TARN_OK) {
         http_abandon(&h->out);
         return status;

@@ -20,7 +20,11 @@ typedef struct tarn__input_ops {
 struct tarn__input {
     const tarn__input_ops *ops;
     char *shown; /* the URL as shown in errors, without secrets; freed by the owner */
+    int64_t modified_ns; /* when a remote object was changed, since 1970; 0: unknown */
 };
+
+/* The time of the object that a source reads; 0 if it is unknown. */
+int64_t tarn__source_modified_ns(const tarn_source *source);
 
 /* Each function opens the URLs of one scheme; url is complete, with the scheme. The
  * caller sets shown before the call; it is only for messages. */
@@ -29,7 +33,6 @@ typedef tarn_status tarn__input_open(const char *url, const char *shown,
                                      tarn__input **out, tarn_error *err);
 
 tarn__input_open tarn__stdin_open, tarn__file_input_open, tarn__file_url_open,
-    tarn__pipe_input_open, tarn__http_input_open, tarn__s3_input_open,
-    tarn__calls_input_open;
+    tarn__pipe_input_open, tarn__object_input_open, tarn__calls_input_open;
 
 #endif

@@ -29,6 +29,6 @@ typedef tarn_status tarn__output_open(const char *url, const char *shown,
 
 tarn__output_open tarn__stdout_open, tarn__file_output_open, tarn__file_url_create,
     tarn__pipe_output_open, tarn__http_output_open, tarn__s3_output_open,
-    tarn__calls_output_open;
+    tarn__az_output_open, tarn__calls_output_open;
 
 #endif

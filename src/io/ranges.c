@@ -20,6 +20,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "io/file.h"
+#include "io/remote.h"
 #include "io/uring.h"
 
 #define HUGE_PAGE ((size_t)2 << 20)
@@ -349,21 +350,33 @@ static tarn_status read_by_ring(work *w)
     return w->status;
 }
 
-tarn_status tarn__ranges_read(tarn__ranges *g, tarn__ranges_way way,
+/* --- Remote files ------------------------------------------------------------------ */
+
+/* Reads the pieces of remote files, and copies the others to the front of local. */
+static tarn_status read_remote(const tarn__ranges_piece *pieces, size_t count,
+                               tarn__remote_piece *far, tarn__ranges_piece *local,
+                               size_t *out_local, tarn_error *err)
+{
+    size_t n = 0;
+    *out_local = 0;
+    for (size_t i = 0; i < count; i++) {
+        const tarn__ranges_piece *p = &pieces[i];
+        if (!p->file->remote)
+            local[(*out_local)++] = *p;
+        else if (p->head)
+            far[n++] =
+                (tarn__remote_piece){p->file->remote, p->offset, p->head, p->head_to};
+        if (p->file->remote && p->size)
+            far[n++] = (tarn__remote_piece){p->file->remote, p->offset + p->head, p->size,
+                                            p->to};
+    }
+    return tarn__remote_read(far, n, err);
+}
+
+static tarn_status read_local(tarn__ranges *g, tarn__ranges_way way,
                               const tarn__ranges_piece *pieces, size_t count,
                               tarn_error *err)
 {
-    if (count >= UINT32_MAX)
-        return tarn__fail(err, TARN_ERR_USAGE, "too many ranges in one call: %zu", count);
-    for (size_t i = 0; i < count; i++) {
-        const tarn__ranges_piece *p = &pieces[i];
-        uint64_t size, end;
-        if (!tarn__add(p->head, p->size, &size) || !tarn__add(p->offset, size, &end) ||
-            end > INT64_MAX)
-            return tarn__fail_at(err, TARN_ERR_FORMAT, p->file->path, p->offset,
-                                 "the offset is larger than any file");
-        g->stats.bytes += size;
-    }
     bool by_ring = way == TARN__RANGES_RING || way == TARN__RANGES_DIRECT;
     if (by_ring && !get_ring(g)) {
         by_ring = false;
@@ -378,4 +391,33 @@ tarn_status tarn__ranges_read(tarn__ranges *g, tarn__ranges_way way,
               .err = err,
               .status = TARN_OK};
     return read_by_ring(&w);
+}
+
+tarn_status tarn__ranges_read(tarn__ranges *g, tarn__ranges_way way,
+                              const tarn__ranges_piece *pieces, size_t count,
+                              tarn_error *err)
+{
+    bool far = false;
+    if (count >= UINT32_MAX)
+        return tarn__fail(err, TARN_ERR_USAGE, "too many ranges in one call: %zu", count);
+    for (size_t i = 0; i < count; i++) {
+        const tarn__ranges_piece *p = &pieces[i];
+        uint64_t size, end;
+        if (!tarn__add(p->head, p->size, &size) || !tarn__add(p->offset, size, &end) ||
+            end > INT64_MAX)
+            return tarn__fail_at(err, TARN_ERR_FORMAT, p->file->path, p->offset,
+                                 "the offset is larger than any file");
+        g->stats.bytes += size;
+        far |= p->file->remote != NULL;
+    }
+    if (!far) return read_local(g, way, pieces, count, err);
+    size_t n = 0;
+    tarn__remote_piece *list = malloc(2 * count * sizeof *list);
+    tarn__ranges_piece *local = malloc(count * sizeof *local);
+    tarn_status status = list && local ? read_remote(pieces, count, list, local, &n, err)
+                                       : tarn__fail_memory(err);
+    if (status == TARN_OK && n) status = read_local(g, way, local, n, err);
+    free(list);
+    free(local);
+    return status;
 }

@@ -26,10 +26,13 @@ typedef enum tarn__ranges_way {
     4096u /* alignment that every disk accepts for direct reads                          \
            */
 
+struct tarn__remote;
+
 /* An open file. A missing descriptor is -1: without direct, its ranges are read through
  * the page cache. */
 typedef struct tarn__ranges_file {
     const char *path;
+    struct tarn__remote *remote; /* then there are no descriptors; or NULL */
     int fd;
     int direct;     /* the same file, opened with O_DIRECT */
     uint32_t align; /* of offsets and lengths of direct reads, a power of two */

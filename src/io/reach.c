@@ -1,6 +1,7 @@
 /* Where an address leads. */
 #include "io/reach.h"
 
+#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <string.h>
 
@@ -52,24 +53,38 @@ static tarn__reach reach_of_embedded(const unsigned char *a)
     return begins(a, six_to_four, 2) ? reach_of_v4(a + 2) : TARN__PUBLIC;
 }
 
-tarn__reach tarn__reach_of(const struct sockaddr *address)
+static tarn__reach reach_of_v6(const unsigned char *a)
 {
     static const unsigned char local[16] = {[15] = 1}, none[16];
     static const unsigned char amazon[16] = {0xfd, 0,           0x0e,
                                              0xc2, [14] = 0x02, [15] = 0x54};
-    if (address->sa_family == AF_INET) {
-        struct sockaddr_in v4;
-        memcpy(&v4, address, sizeof v4);
-        return reach_of_v4((const unsigned char *)&v4.sin_addr);
-    }
-    if (address->sa_family != AF_INET6) return TARN__PUBLIC;
-    struct sockaddr_in6 v6;
-    memcpy(&v6, address, sizeof v6);
-    const unsigned char *a = v6.sin6_addr.s6_addr;
     if (begins(a, local, 16) || begins(a, none, 16)) return TARN__THIS_MACHINE;
     if (begins(a, amazon, 16)) return TARN__LINK_LOCAL;
     if (a[0] == 0xfe && (a[1] & 0xc0) == 0x80) return TARN__LINK_LOCAL;
     return (a[0] & 0xfe) == 0xfc ? TARN__PRIVATE : reach_of_embedded(a);
+}
+
+tarn__reach tarn__reach_of(const struct sockaddr *address)
+{
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+    switch (address->sa_family) {
+    case AF_INET:
+        memcpy(&v4, address, sizeof v4);
+        return reach_of_v4((const unsigned char *)&v4.sin_addr);
+    case AF_INET6:
+        memcpy(&v6, address, sizeof v6);
+        return reach_of_v6(v6.sin6_addr.s6_addr);
+    default:
+        return TARN__PUBLIC;
+    }
+}
+
+tarn__reach tarn__reach_of_text(const char *address)
+{
+    unsigned char v4[4], v6[16];
+    if (inet_pton(AF_INET, address, v4) == 1) return reach_of_v4(v4);
+    return inet_pton(AF_INET6, address, v6) == 1 ? reach_of_v6(v6) : TARN__PUBLIC;
 }
 
 tarn__reach tarn__reach_farther(tarn__reach a, tarn__reach b)

@@ -17,6 +17,7 @@ typedef enum tarn__reach {
 
 /* IPv6 addresses that contain an IPv4 address lead where that leads. */
 tarn__reach tarn__reach_of(const struct sockaddr *address);
+tarn__reach tarn__reach_of_text(const char *address); /* without a port */
 
 /* The farther one of two places that a request goes through. */
 tarn__reach tarn__reach_farther(tarn__reach a, tarn__reach b);

@@ -8,7 +8,8 @@
 #include <sys/random.h>
 
 #include "base/error.h"
-#include "io/s3.h"
+#include "io/object.h"
+#include "io/output.h"
 #include "io/url.h"
 
 /* An upload has at most 10,000 parts. Doubling the size of a part after every thousand
@@ -19,7 +20,7 @@ enum { FIRST_PART = 8 << 20, PARTS_OF_A_SIZE = 1000, MAX_PARTS = 10000 };
 typedef struct s3_output {
     tarn__output out;
     tarn__http http;
-    tarn__s3_object object;
+    tarn__object object;
     char *shown;
     bool overwrite;
     char mark[33]; /* a random number in hex */
@@ -45,19 +46,16 @@ typedef struct call {
 /* Sends a request; its response is in s->http.head and s->reply. */
 static tarn_status exchange(s3_output *s, const call *c, tarn_error *err)
 {
-    char digest[TARN__SHA256_HEX];
     size_t size = strlen(s->object.url) + strlen(c->query) + 2;
     char *url = malloc(size);
     if (!url) return tarn__fail_memory(err);
     snprintf(url, size, "%s%s%s", s->object.url, c->query[0] ? "?" : "", c->query);
-    tarn__sha256_hex(digest, c->body, c->len);
     tarn__http_request r = {
         .method = c->method,
         .url = url,
         .headers = c->headers,
         .body = c->body,
         .body_size = c->len,
-        .digest = digest,
         .mark = c->mark,
     };
     tarn_status status = tarn__http_exchange(&s->http, &r, &s->reply, err);
@@ -242,7 +240,7 @@ static void s3_abandon(tarn__output *out)
     call abort = {.method = "DELETE", .query = s->upload, .body = ""};
     if (s->upload) (void)!send_request(s, &abort, NULL);
     tarn__http_reset(&s->http);
-    tarn__s3_object_reset(&s->object);
+    tarn__object_reset(&s->object);
     tarn__buf_reset(&s->etags);
     free(s->upload);
     free(s->part);
@@ -284,19 +282,11 @@ static tarn_status start_output(s3_output *s, const char *url, const char *shown
     s->overwrite = options->overwrite;
     tarn__buf_init(&s->etags, 8 << 20);
     TARN_TRY(make_mark(s, err));
-    tarn_status status = tarn__s3_object_init(&s->object, url, err);
-    if (status != TARN_OK) {
-        if (err && !err->path[0]) tarn__error_place(err, shown, TARN_NO_OFFSET);
-        return status;
-    }
-    tarn__http_config config = {
-        .shown = s->shown,
-        .connect_seconds = options->connect_seconds,
-        .stall_seconds = options->stall_seconds,
-        .retries = options->retries,
-        .sign = tarn__s3_sign,
-        .signer = s->object.signer,
-    };
+    TARN_TRY(tarn__object_init(&s->object, url, err));
+    tarn__http_config config = tarn__object_http(&s->object);
+    config.connect_seconds = options->connect_seconds;
+    config.stall_seconds = options->stall_seconds;
+    config.retries = options->retries;
     TARN_TRY(tarn__http_init(&s->http, &config, err));
     return s->overwrite ? TARN_OK : tarn__http_check_absent(&s->http, s->object.url, err);
 }

@@ -28,7 +28,8 @@ static const struct scheme {
 } schemes[] = {
     {"file", tarn__file_url_create},   {"http", tarn__http_output_open},
     {"https", tarn__http_output_open}, {"pipe", tarn__pipe_output_open},
-    {"s3", tarn__s3_output_open},
+    {"s3", tarn__s3_output_open},      {"gs", tarn__http_output_open},
+    {"az", tarn__az_output_open},
 };
 
 static tarn__output_open *find_scheme(const char *url)
@@ -73,7 +74,7 @@ static tarn_status open_output(tarn_sink *sink, const char *url, char *shown,
     if (!open)
         return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, shown, TARN_NO_OFFSET,
                              "unsupported URL for writing; supported are paths, -, "
-                             "file:, http://, https://, s3:// and pipe:");
+                             "file:, http://, https://, s3://, gs://, az:// and pipe:");
     TARN_TRY(open(url, shown, options, &sink->output, err));
     sink->output->shown = shown;
     return TARN_OK;

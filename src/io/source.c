@@ -9,6 +9,7 @@
 #include "base/options.h"
 #include "io/filter.h"
 #include "io/input.h"
+#include "io/object.h"
 #include "io/url.h"
 
 TARN__DEFINE_INIT(tarn_source_options, TARN_SOURCE_OPTIONS_INIT)
@@ -41,15 +42,15 @@ static const struct scheme {
     const char *name;
     tarn__input_open *open;
 } schemes[] = {
-    {"file", tarn__file_url_open},    {"http", tarn__http_input_open},
-    {"https", tarn__http_input_open}, {"pipe", tarn__pipe_input_open},
-    {"s3", tarn__s3_input_open},
+    {"file", tarn__file_url_open},
+    {"pipe", tarn__pipe_input_open},
 };
 
 static tarn__input_open *find_scheme(const char *url)
 {
     if (strcmp(url, "-") == 0) return tarn__stdin_open;
     if (!tarn__url_scheme(url)) return tarn__file_input_open;
+    if (tarn__is_remote(url)) return tarn__object_input_open;
     for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++)
         if (tarn__url_scheme_is(url, schemes[i].name)) return schemes[i].open;
     return NULL;
@@ -63,7 +64,7 @@ static tarn_status open_input(tarn_source *source, char *shown, tarn_error *err)
         return tarn__fail_at(
             err, TARN_ERR_UNSUPPORTED, shown, TARN_NO_OFFSET,
             "unsupported URL for reading; supported are paths, -, file:, "
-            "http://, https://, s3:// and pipe:");
+            "http://, https://, s3://, gs://, az://, hf:// and pipe:");
     TARN_TRY(open(source->url, shown, &source->options, &source->input, err));
     TARN__KNOWN(source->input);
     source->options.calls = NULL; /* the caller's struct may be gone after this call */
@@ -115,6 +116,11 @@ void tarn_source_close(tarn_source *source)
     free(source->buffer);
     free(source->url);
     free(source);
+}
+
+int64_t tarn__source_modified_ns(const tarn_source *source)
+{
+    return source->input->modified_ns;
 }
 
 /* Reads until want bytes, or all remaining bytes, are in the buffer. */

@@ -1,7 +1,9 @@
 /* Lists of URLs: "::" separates them, braces expand to several, and globs match local
- * files. Braces have the same meaning as in Python's braceexpand, because WebDataset's
- * users have such patterns in their scripts. */
+ * files and the objects of stores that have listings. Braces have the same meaning as in
+ * Python's braceexpand, because WebDataset's users have such patterns in their scripts.
+ */
 #include <errno.h>
+#include <fnmatch.h>
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +14,7 @@
 #include <tarn/source.h>
 
 #include "base/error.h"
+#include "io/listing.h"
 #include "io/url.h"
 
 enum {
@@ -364,7 +367,8 @@ static int compare_texts(const void *a, const void *b)
 static bool is_glob(const char *url)
 {
     struct stat st;
-    if (tarn__url_scheme(url) || !strpbrk(url, "*?[")) return false;
+    if (!strpbrk(url, "*?[")) return false;
+    if (tarn__url_scheme(url)) return tarn__has_listing(url);
     return lstat(url, &st) != 0; /* a file with exactly this name is meant */
 }
 
@@ -391,6 +395,47 @@ static tarn_status add_glob(texts *t, const char *pattern, tarn_error *err)
     return status;
 }
 
+static tarn_status add_matching(texts *t, const char *pattern, const tarn__listing *found,
+                                tarn_error *err)
+{
+    size_t before = t->count;
+    for (size_t i = 0; i < found->count; i++) {
+        const char *url = found->objects[i].url;
+        if (strcmp(url, pattern) == 0) { /* an object with exactly this name is meant */
+            t->count = before;
+            return add_one(t, url, strlen(url), err);
+        }
+        if (fnmatch(pattern, url, FNM_PATHNAME | FNM_NOESCAPE | FNM_PERIOD) == 0)
+            TARN_TRY(add_one(t, url, strlen(url), err));
+    }
+    if (t->count > before) return TARN_OK;
+    char *shown = tarn__url_shown(pattern);
+    tarn_status status =
+        tarn__fail_at(err, TARN_ERR_NO_FILE, shown, TARN_NO_OFFSET, "no object matches");
+    free(shown);
+    return status;
+}
+
+/* Lists what begins like the pattern, and nothing below unless the pattern goes there. */
+static tarn_status add_remote_glob(texts *t, const char *pattern, tarn_error *err)
+{
+    tarn__listing found;
+    size_t fixed = strcspn(pattern, "*?[");
+    if (tarn__listing_names(pattern) > pattern + fixed)
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "*, ? and [] stand for parts of the names of objects, not of "
+                          "buckets, containers or repositories");
+    char *prefix = strndup(pattern, fixed);
+    if (!prefix) return tarn__fail_memory(err);
+    tarn_status status =
+        tarn__listing_read(&found, prefix, strchr(pattern + fixed, '/') != NULL, err);
+    free(prefix);
+    TARN_TRY(status);
+    status = add_matching(t, pattern, &found, err);
+    tarn__listing_reset(&found);
+    return status;
+}
+
 /* Removes backslashes and keeps the characters that they escape. */
 static void drop_escapes(char *text)
 {
@@ -412,7 +457,8 @@ static tarn_status add_item(texts *t, const char *item, size_t len, tarn_error *
         char *url = found.chars.data + found.starts[i];
         drop_escapes(url);
         if (is_glob(url))
-            status = add_glob(t, url, err);
+            status = tarn__url_scheme(url) ? add_remote_glob(t, url, err)
+                                           : add_glob(t, url, err);
         else
             status = add_one(t, url, strlen(url), err);
     }

@@ -6,9 +6,13 @@
 #include "base/error.h"
 #include "base/options.h"
 #include "base/pool.h"
+#include "io/object.h"
 #include "itar/scan.h"
 
 TARN__DEFINE_INIT(tarn_index_options, TARN_INDEX_OPTIONS_INIT)
+
+/* Connections at once; more threads than cores, because they wait for the network. */
+enum { REMOTE_THREADS = 16 };
 
 static tarn_status check_names(const char *const *paths, size_t count, tarn_error *err)
 {
@@ -37,7 +41,10 @@ static tarn_status scan_all(tarn__build *build, tarn_error *err)
     size_t failed;
     build->scans = calloc(build->count ? build->count : 1, sizeof *build->scans);
     if (!build->scans) return tarn__fail_memory(err);
-    unsigned threads = tarn__thread_count(build->options->threads);
+    bool remote = build->count && tarn__is_remote(build->paths[0]);
+    unsigned threads = remote && !build->options->threads
+                           ? REMOTE_THREADS
+                           : tarn__thread_count(build->options->threads);
     tarn_status status =
         tarn__parallel(threads, build->count, tarn__scan_shard, build, &failed);
     if (status != TARN_OK && err) *err = build->scans[failed].error;

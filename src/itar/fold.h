@@ -31,6 +31,8 @@ struct tarn__fold {
     const char **paths; /* of the shards, borrowed from files */
     uint64_t *sizes;
     tarn__place place;
+    bool remote;   /* some shards are */
+    bool arriving; /* and members are compared with their checksums on arrival */
     tarn_index_report report;
     tarn__forklock lock;             /* held while order and samples are computed, once */
     _Atomic(const uint32_t *) order; /* rows by key; from the index or own_order */
@@ -65,6 +67,24 @@ static inline uint64_t tarn__fold_row(const struct tarn__fold *f, uint64_t at)
 {
     return f->rows ? f->rows[at] : at;
 }
+
+/* The row whose header gives a sample its key. For remote shards it is the one that is
+ * most likely read together with the fields. */
+uint64_t tarn__fold_key_row(const struct tarn__fold *fold, uint64_t sample);
+
+/* Failures of bytes that may be right when they are fetched again. */
+static inline bool tarn__is_damage(tarn_status status)
+{
+    return status == TARN_ERR_CHECKSUM || status == TARN_ERR_STALE;
+}
+
+/* What was read of a remote row turned out to be damaged, or another member. If true, the
+ * next read fetches it again. */
+bool tarn__fold_doubt(const struct tarn__fold *fold, uint64_t number);
+
+/* tarn__fold_view, but without another try. */
+TARN_CHECKED tarn_status tarn__fold_view_once(tarn__fold *fold, uint64_t row,
+                                              tarn_view *out, tarn_error *err);
 
 /* Computes the order and the samples if needed. */
 TARN_CHECKED tarn_status tarn__fold_order(tarn__fold *fold, const uint32_t **out,

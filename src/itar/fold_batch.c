@@ -23,6 +23,8 @@ static tarn_status locate_one(const tarn__fold *f, tarn__spot *spot, tarn_error 
     spot->size = row.size;
     spot->file = row.shard;
     spot->head = TARN__BLOCK;
+    if (f->remote)
+        spot->head += (uint16_t)tarn__locate_before(&f->place, &row, spot->row);
     spot->made = false;
     return TARN_OK;
 }
@@ -78,8 +80,9 @@ static tarn_status make_lists(tarn__ranges *g, size_t count, wave *w, tarn_error
 
 static void let_go(const tarn__fold *f, wave *w)
 {
-    while (w->n_files)
-        tarn__filecache_let_go(f->files, w->shards[--w->n_files]);
+    for (size_t i = 0; i < w->n_files; i++)
+        tarn__filecache_let_go(f->files, w->shards[i], &w->files[i]);
+    w->n_files = 0;
 }
 
 /* Takes items from the front of a list until there are enough members or shards. */
@@ -88,11 +91,14 @@ static tarn_status begin_wave(tarn__fold *f, const tarn__item *items, size_t cou
 {
     size_t holds = tarn__filecache_holds(f->files);
     w->items = items;
+    size_t held = 0;
     for (w->count = 0; w->count < count && w->count < WAVE; w->count++) {
         uint16_t shard = (uint16_t)items[w->count].spot.file;
         if (w->n_files && w->shards[w->n_files - 1] == shard) continue;
-        if (w->n_files == holds) break;
-        TARN_TRY(tarn__filecache_hold(f->files, shard, &w->files[w->n_files], err));
+        if (held == holds) break;
+        tarn__ranges_file *file = &w->files[w->n_files];
+        TARN_TRY(tarn__filecache_hold(f->files, shard, file, err));
+        held += !file->remote;
         w->shards[w->n_files++] = shard;
     }
     return TARN_OK;
@@ -133,6 +139,17 @@ static tarn_status list_pieces(const tarn__fold *f, tarn__ranges *g, wave *w,
     return TARN_OK;
 }
 
+/* Reads a member of a remote shard that was damaged again. */
+static tarn_status read_again(tarn__fold *f, uint64_t number, unsigned char *to,
+                              tarn_error *err)
+{
+    tarn_view view;
+    TARN_TRY(tarn__fold_view_once(f, number, &view, err));
+    if (view.size) memcpy(to, view.data, view.size);
+    tarn_view_release(&view);
+    return TARN_OK;
+}
+
 static tarn_status check_pieces(tarn__fold *f, const wave *w, tarn_error *err)
 {
     for (size_t i = 0; i < w->count; i++) {
@@ -142,8 +159,11 @@ static tarn_status check_pieces(tarn__fold *f, const wave *w, tarn_error *err)
         if (p->head == 0) continue;
         size_t before = p->head - TARN__BLOCK;
         TARN_TRY(tarn_index_row(f->index, number, &row, err));
-        TARN_TRY(
-            tarn__fold_compare(f, number, &row, p->head_to + before, before, p->to, err));
+        tarn_status status =
+            tarn__fold_compare(f, number, &row, p->head_to + before, before, p->to, err);
+        if (tarn__is_damage(status) && tarn__fold_doubt(f, number))
+            status = read_again(f, number, p->to, err);
+        TARN_TRY(status);
     }
     return TARN_OK;
 }
@@ -217,7 +237,10 @@ static tarn_status copy_item(tarn__fold *f, const tarn__spot *spot,
                                     (size_t)spot->size, err);
     if (!map) return read_unknown(f, spot->row, to, err);
     const unsigned char *payload = map + spot->offset;
-    if (!known) TARN_TRY(compare(f, spot->row, payload, err));
+    tarn_status status = known ? TARN_OK : compare(f, spot->row, payload, err);
+    if (tarn__is_damage(status) && tarn__fold_doubt(f, spot->row))
+        status = compare(f, spot->row, payload, err);
+    TARN_TRY(status);
     memcpy(to, payload, (size_t)spot->size);
     return TARN_OK;
 }

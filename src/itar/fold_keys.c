@@ -32,7 +32,7 @@ static void find_spots(const tarn__fold *f, tarn__fold_maps *m, const uint64_t *
     for (size_t i = 0; f->starts && i < count; i++)
         __builtin_prefetch(&f->starts[samples[i]]);
     for (size_t i = 0; i < count; i++) {
-        out[i].number = tarn__fold_row(f, tarn__fold_start(f, samples[i]));
+        out[i].number = tarn__fold_key_row(f, samples[i]);
         __builtin_prefetch(tarn__index_at(f->index, out[i].number));
         __builtin_prefetch((const void *)&f->plain[out[i].number / 8]);
     }

@@ -13,7 +13,7 @@
 static tarn_status check_sum(const tarn__fold *f, uint64_t number, const tarn_row *row,
                              const void *data, size_t size, tarn_error *err)
 {
-    if (!f->options.check) return TARN_OK;
+    if (!f->options.check && !f->arriving) return TARN_OK;
     TARN_TRY(tarn__sums_check(f->index->sums, TARN__PART_CHECKSUMS, number, err));
     uint32_t want = f->index->sums->checksums[number];
     uint32_t have = tarn__crc32c(0, data, size);
@@ -39,8 +39,16 @@ tarn_status tarn__fold_compare(tarn__fold *f, uint64_t number, const tarn_row *r
     if (status == TARN_OK)
         status = check_sum(f, number, &l.row, payload, (size_t)l.row.size, err);
     tarn__located_reset(&l);
-    if (status == TARN_OK) tarn__set_row_bit(f->seen, number);
+    if (status == TARN_OK && !tarn__filecache_away(f->files, row->shard))
+        tarn__set_row_bit(f->seen, number);
     return status;
+}
+
+bool tarn__fold_doubt(const tarn__fold *f, uint64_t number)
+{
+    tarn_row row;
+    return f->remote && tarn__locate_row(&f->place, number, &row, NULL) == TARN_OK &&
+           tarn__filecache_doubt(f->files, row.shard, row.offset, TARN__BLOCK + row.size);
 }
 
 /* --- One member -------------------------------------------------------------------- */
@@ -71,8 +79,8 @@ static inline tarn_status get_row(const tarn__fold *f, uint64_t number, tarn_row
 
 /* The payload of a row, in the map of an already checked shard if the caller has one. If
  * the shard is not mapped, header and payload come in one read. */
-static inline tarn_status view_row(tarn__fold *f, uint64_t number, look *l,
-                                   tarn_view *out, tarn_error *err)
+static inline tarn_status view_row_once(tarn__fold *f, uint64_t number, look *l,
+                                        tarn_view *out, tarn_error *err)
 {
     tarn_row row;
     bool known;
@@ -94,6 +102,22 @@ static inline tarn_status view_row(tarn__fold *f, uint64_t number, look *l,
     return status;
 }
 
+tarn_status tarn__fold_view_once(tarn__fold *f, uint64_t row, tarn_view *out,
+                                 tarn_error *err)
+{
+    return view_row_once(f, row, NULL, out, err);
+}
+
+/* Bytes that were damaged on the way, or in the cache, are read again. */
+static inline tarn_status view_row(tarn__fold *f, uint64_t number, look *l,
+                                   tarn_view *out, tarn_error *err)
+{
+    tarn_status status = view_row_once(f, number, l, out, err);
+    if (status == TARN_OK || !tarn__is_damage(status) || !tarn__fold_doubt(f, number))
+        return status;
+    return view_row_once(f, number, l, out, err);
+}
+
 tarn_status tarn__fold_view(tarn__fold *f, uint64_t row, bool settles, tarn_view *out,
                             tarn_error *err)
 {
@@ -101,8 +125,8 @@ tarn_status tarn__fold_view(tarn__fold *f, uint64_t row, bool settles, tarn_view
     return view_row(f, row, settles ? &l : NULL, out, err);
 }
 
-tarn_status tarn__fold_names(tarn__fold *f, uint64_t row, tarn_text *key,
-                             tarn_text *member, tarn_error *err)
+static tarn_status names_once(tarn__fold *f, uint64_t row, tarn_text *key,
+                              tarn_text *member, tarn_error *err)
 {
     tarn__located l;
     tarn__located_init(&l);
@@ -111,6 +135,15 @@ tarn_status tarn__fold_names(tarn__fold *f, uint64_t row, tarn_text *key,
     if (status == TARN_OK) status = tarn__text_set(member, l.name, l.name_len, err);
     tarn__located_reset(&l);
     return status;
+}
+
+tarn_status tarn__fold_names(tarn__fold *f, uint64_t row, tarn_text *key,
+                             tarn_text *member, tarn_error *err)
+{
+    tarn_status status = names_once(f, row, key, member, err);
+    if (status == TARN_OK || !tarn__is_damage(status) || !tarn__fold_doubt(f, row))
+        return status;
+    return names_once(f, row, key, member, err);
 }
 
 /* --- One sample -------------------------------------------------------------------- */
@@ -147,7 +180,7 @@ tarn_status tarn__fold_whole(void *fold, uint64_t sample, const uint32_t *ids,
     tarn_row row;
     tarn__key stem;
     const unsigned char *header;
-    uint64_t start = tarn__fold_start(f, sample), first = tarn__fold_row(f, start);
+    uint64_t start = tarn__fold_start(f, sample), first = tarn__fold_key_row(f, sample);
     TARN_TRY(touch_header(f, first, &l, &row, &header, err));
     for (uint32_t i = 0; i < count; i++) {
         if (ids[i] >= f->shapes.n_fields || firsts[i] != i) continue;

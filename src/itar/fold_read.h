@@ -25,10 +25,13 @@ typedef struct tarn__fold_options {
     bool check, scan, by_hash;
     const tarn_index_options *index;
     const char *const *shards;
+    const char *index_path; /* of remote folds: a local index to use; or NULL */
+    const char *cache;      /* of remote folds: the folder; or NULL */
+    struct tarn__cachedir *cachedir;
 } tarn__fold_options;
 
-/* Opens "DIR:FOLD", "DIR" with one fold, "FILE.tar" or "FILE.taridx". options may be
- * NULL. */
+/* Opens "DIR:FOLD", "DIR" with one fold, "FILE.tar", "FILE.taridx", or a URL (see
+ * itar/remote_fold.h). options may be NULL. */
 TARN_CHECKED tarn_status tarn__fold_open(const char *path,
                                          const tarn__fold_options *options,
                                          tarn__fold **out, tarn_error *err);

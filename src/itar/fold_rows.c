@@ -124,6 +124,12 @@ tarn_status tarn__fold_row_at(const tarn__fold *f, uint64_t sample, uint64_t k,
 
 /* --- Keys -------------------------------------------------------------------------- */
 
+uint64_t tarn__fold_key_row(const tarn__fold *f, uint64_t sample)
+{
+    return f->remote ? tarn__fold_lead(f, sample)
+                     : tarn__fold_row(f, tarn__fold_start(f, sample));
+}
+
 tarn_status tarn__fold_key_hash(const tarn__fold *f, uint64_t sample, uint64_t *out,
                                 tarn_error *err)
 {
@@ -174,8 +180,7 @@ tarn_status tarn__fold_find(tarn__fold *f, const char *key, uint64_t *out,
 tarn_status tarn__fold_key(void *fold, uint64_t sample, tarn_text *out, tarn_error *err)
 {
     tarn__fold *f = fold;
-    return tarn__fold_names(f, tarn__fold_row(f, tarn__fold_start(f, sample)), out, NULL,
-                            err);
+    return tarn__fold_names(f, tarn__fold_key_row(f, sample), out, NULL, err);
 }
 
 tarn_status tarn__fold_key_of_name(const void *fold, const char *name, tarn_text *out,

@@ -12,7 +12,9 @@
 
 #include "base/buf.h"
 #include "base/error.h"
+#include "io/object.h"
 #include "itar/commit.h"
+#include "itar/remote_place.h"
 
 static const char tar_ending[] = ".tar", index_ending[] = ".taridx";
 static const char nameless[] = "data"; /* fold of shards whose name is only a number */
@@ -35,6 +37,7 @@ typedef struct fold {
 typedef struct listing {
     tarn_folds folds_out; /* what callers see; the first member */
     char *path;
+    const char *query; /* appended to URLs; "" for a local folder */
     fold *folds;
     size_t count, capacity;
     char **compressed; /* the folds of compressed archives */
@@ -142,13 +145,14 @@ tarn_status tarn__path_of_index(const char *path, char **out, tarn_error *err)
     return tarn__fail_memory(err);
 }
 
-static char *join(const char *folder, const char *name, size_t len, const char *ending)
+static char *join(const listing *f, const char *name, size_t len, const char *ending)
 {
-    size_t at = strlen(folder), size = at + len + strlen(ending) + 2;
+    size_t at = strlen(f->path), size = at + len + strlen(ending) + strlen(f->query) + 2;
     char *path = malloc(size);
     if (!path) return NULL;
-    const char *slash = at && folder[at - 1] == '/' ? "" : "/";
-    snprintf(path, size, "%s%s%.*s%s", folder, slash, (int)len, name, ending);
+    const char *slash = at && f->path[at - 1] == '/' ? "" : "/";
+    snprintf(path, size, "%s%s%.*s%s%s", f->path, slash, (int)len, name, ending,
+             f->query);
     return path;
 }
 
@@ -163,7 +167,7 @@ static tarn_status find_fold(listing *f, const char *name, size_t len, fold **ou
     TARN_TRY(tarn__grow(&f->folds, sizeof *f->folds, f->count, &f->capacity, err));
     fold *fresh = &f->folds[f->count];
     *fresh = (fold){.name = strndup(name, len),
-                    .index_path = join(f->path, name, len, index_ending)};
+                    .index_path = join(f, name, len, index_ending)};
     f->count++;
     if (!fresh->name || !fresh->index_path) return tarn__fail_memory(err);
     *out = fresh;
@@ -183,10 +187,10 @@ static tarn_status add_shard(listing *f, const char *name, const char *only,
     TARN_TRY(find_fold(f, fold_name, fold_len, &target, err));
     TARN_TRY(tarn__grow(&target->shards, sizeof *target->shards, target->count,
                         &target->capacity, err));
-    shard s = {.path = join(f->path, name, strlen(name), ""), .suffix_len = suffix_len};
+    shard s = {.path = join(f, name, strlen(name), ""), .suffix_len = suffix_len};
     if (!s.path) return tarn__fail_memory(err);
     size_t suffix_in_name = (size_t)(suffix - name);
-    s.suffix_at = strlen(s.path) - strlen(name) + suffix_in_name;
+    s.suffix_at = strlen(s.path) - strlen(f->query) - strlen(name) + suffix_in_name;
     if (suffix_len && suffix_in_name) s.separator = name[suffix_in_name - 1];
     target->shards[target->count++] = s;
     return TARN_OK;
@@ -328,6 +332,13 @@ static tarn_status hide_unfinished(listing *f, tarn_error *err)
     return status;
 }
 
+static tarn_status add_file(listing *f, const char *name, const char *only,
+                            tarn_error *err)
+{
+    TARN_TRY(note_compressed(f, name, only, err));
+    return add_shard(f, name, only, err);
+}
+
 static tarn_status list(listing *f, const char *only, tarn_error *err)
 {
     DIR *dir = opendir(f->path);
@@ -339,8 +350,7 @@ static tarn_status list(listing *f, const char *only, tarn_error *err)
     struct dirent *entry;
     while (status == TARN_OK && (errno = 0, entry = readdir(dir))) {
         status = note_journal(f, entry->d_name, only, err);
-        if (status == TARN_OK) status = note_compressed(f, entry->d_name, only, err);
-        if (status == TARN_OK) status = add_shard(f, entry->d_name, only, err);
+        if (status == TARN_OK) status = add_file(f, entry->d_name, only, err);
     }
     if (status == TARN_OK && errno)
         status = tarn__fail_errno(err, f->path, errno, "cannot list the folder");
@@ -404,25 +414,50 @@ static tarn_status export_folds(listing *f, tarn_error *err)
     return TARN_OK;
 }
 
+/* The common end: sorts what was found, or frees it. */
+static tarn_status finish_listing(listing *f, const char *only, tarn_status status,
+                                  tarn_folds **out, tarn_error *err)
+{
+    if (status == TARN_OK) status = sort_all(f, err);
+    if (status == TARN_OK && f->count == 0) status = fail_empty(f, only, err);
+    if (status == TARN_OK) status = export_folds(f, err);
+    f->query = "";
+    if (status == TARN_OK)
+        *out = &f->folds_out;
+    else
+        free_folder(f);
+    return status;
+}
+
 tarn_status tarn_folds_list(const char *path, tarn_folds **out, tarn_error *err)
 {
     TARN__NEED(err, "path", path);
     TARN__NEED(err, "out", out);
     const char *only;
     *out = NULL;
+    if (tarn__is_remote(path)) return tarn__remote_folds_list(path, out, err);
     listing *f = calloc(1, sizeof *f);
     if (!f) return tarn__fail_memory(err);
+    f->query = "";
     tarn_status status = tarn__path_split(path, &f->path, &only, err);
     if (status == TARN_OK) status = list(f, only, err);
     if (status == TARN_OK) status = hide_unfinished(f, err);
-    if (status == TARN_OK) status = sort_all(f, err);
-    if (status == TARN_OK && f->count == 0) status = fail_empty(f, only, err);
-    if (status == TARN_OK) status = export_folds(f, err);
-    if (status == TARN_OK)
-        *out = &f->folds_out;
-    else
-        free_folder(f);
-    return status;
+    return finish_listing(f, only, status, out, err);
+}
+
+tarn_status tarn__folds_of(const char *folder, const char *query, const char *only,
+                           const char *const *files, size_t count, tarn_folds **out,
+                           tarn_error *err)
+{
+    *out = NULL;
+    listing *f = calloc(1, sizeof *f);
+    if (!f) return tarn__fail_memory(err);
+    f->query = query;
+    f->path = strdup(folder);
+    tarn_status status = f->path ? TARN_OK : tarn__fail_memory(err);
+    for (size_t i = 0; status == TARN_OK && i < count; i++)
+        status = add_file(f, files[i], only, err);
+    return finish_listing(f, only, status, out, err);
 }
 
 void tarn_folds_free(tarn_folds *folds)

@@ -22,4 +22,11 @@ bool tarn__shard_name(const char *name, const char **fold, size_t *fold_len,
 /* Whether a file name (without folder) is the name of a shard of the fold. */
 bool tarn__is_shard_of(const char *fold, const char *name);
 
+/* Like tarn_folds_list, for files whose names (without folder) are known: those of a
+ * remote folder, whose paths are URLs. query is appended to each of them, or "". only is
+ * the name of the only fold to list, or NULL. */
+TARN_CHECKED tarn_status tarn__folds_of(const char *folder, const char *query,
+                                        const char *only, const char *const *files,
+                                        size_t count, tarn_folds **out, tarn_error *err);
+
 #endif

@@ -78,7 +78,7 @@ static tarn_status check_row(const tarn_index *index, uint64_t number, tarn_row 
 /* Rows are in the order of the members, so a row never starts before the end of the
  * previous one. This detects an offset that points into another member, such as an
  * archive inside the archive. */
-static tarn_status check_rows(const tarn_index *index, tarn_error *err)
+tarn_status tarn__index_check(const tarn_index *index, tarn_error *err)
 {
     uint64_t runs = 0, end = 0;
     uint16_t shard = 0;
@@ -239,7 +239,7 @@ static tarn_status load_once(const char *path, tarn__load how, tarn_index **out,
     if (status == TARN_OK) status = parse(index, err);
     if (status == TARN_OK && how != TARN__LOAD_ALONE) status = load_sums(index, err);
     if (status == TARN_OK && !(how == TARN__LOAD_TRUSTING && index->sums))
-        status = check_rows(index, err);
+        status = tarn__index_check(index, err);
     if (status == TARN_OK)
         *out = index;
     else
@@ -253,6 +253,26 @@ tarn_status tarn__index_load(const char *path, tarn__load how, tarn_index **out,
     tarn_status status = load_once(path, how, out, err);
     /* Both files may have been replaced between the two reads. */
     return status == TARN_ERR_STALE ? load_once(path, how, out, err) : status;
+}
+
+tarn_status tarn__index_show(tarn_index *index, const char *path, const char *sums_path,
+                             tarn_error *err)
+{
+    char *copy = strdup(path), *sums_copy = strdup(sums_path);
+    if (!copy || !sums_copy) {
+        free(copy);
+        free(sums_copy);
+        return tarn__fail_memory(err);
+    }
+    free(index->path);
+    index->path = copy;
+    if (index->sums) {
+        free(index->sums->path);
+        index->sums->path = sums_copy;
+    } else {
+        free(sums_copy);
+    }
+    return TARN_OK;
 }
 
 tarn_status tarn_index_load(const char *path, tarn_index **out, tarn_error *err)

@@ -109,6 +109,13 @@ typedef enum tarn__load {
 TARN_CHECKED tarn_status tarn__index_load(const char *path, tarn__load how,
                                           tarn_index **out, tarn_error *err);
 
+/* From now on messages name the index and its sums like this. */
+TARN_CHECKED tarn_status tarn__index_show(tarn_index *index, const char *path,
+                                          const char *sums_path, tarn_error *err);
+
+/* Checks every row of an index that was loaded TARN__LOAD_TRUSTING. */
+TARN_CHECKED tarn_status tarn__index_check(const tarn_index *index, tarn_error *err);
+
 typedef uint64_t (*tarn__hash)(const char *key, size_t len);
 
 /* tarn_index_build without a path, with the hash to use; tests replace it to make keys

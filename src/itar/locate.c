@@ -220,7 +220,7 @@ static bool is_true_size(const lookup *l, const tarn_row *before)
 {
     unsigned char block[TARN__BLOCK];
     tarn__header header;
-    return l->place->index->sums ||
+    return l->place->index->sums || l->place->remote ||
            (get_block(l, before->offset, block, NULL) == TARN_OK &&
             tarn__header_parse(block, &header, NULL) == TARN_OK &&
             header.size == before->size);
@@ -251,7 +251,7 @@ size_t tarn__locate_before(const tarn__place *place, const tarn_row *row, uint64
 {
     tarn_row before;
     uint64_t gap = row->offset;
-    if (!place->index->sums) return 0;
+    if (!place->index->sums && !place->remote) return 0;
     if (number && tarn_index_row(place->index, number - 1, &before, NULL) != TARN_OK)
         return 0;
     if (number && before.shard == row->shard) gap = gap_between(&before, row);

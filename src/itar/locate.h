@@ -25,6 +25,7 @@ typedef struct tarn__place {
     tarn__filecache *files;
     const tarn_index *index;
     tarn__hash hash;
+    bool remote; /* sizes in the index are believed: asking costs a request */
 } tarn__place;
 
 void tarn__located_init(tarn__located *located);

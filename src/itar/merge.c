@@ -13,6 +13,7 @@
 #include "io/filecache.h"
 #include "itar/key_order.h"
 #include "itar/locate.h"
+#include "itar/remote_place.h"
 #include "itar/scan.h"
 
 typedef struct merger {
@@ -428,11 +429,13 @@ static tarn_status make_sums(merger *m, tarn_error *err)
     if (!sums->stamps || !sums->order) return tarn__fail_memory(err);
     for (size_t i = 0; i < b->count; i++) {
         uint32_t id;
-        const char *path = b->options->names ? b->options->names[i] : b->paths[i];
-        const char *slash = strrchr(path, '/');
-        const char *name = slash ? slash + 1 : path;
+        char *name =
+            tarn__remote_name(b->options->names ? b->options->names[i] : b->paths[i]);
+        if (!name) return tarn__fail_memory(err);
         sums->stamps[i] = b->scans[i].stamp;
-        TARN_TRY(tarn__names_add(&sums->names, name, strlen(name), &id, err));
+        tarn_status status = tarn__names_add(&sums->names, name, strlen(name), &id, err);
+        free(name);
+        TARN_TRY(status);
         if (id != i)
             return tarn__fail_at(err, TARN_ERR_USAGE, b->paths[i], TARN_NO_OFFSET,
                                  "a shard is given twice");
@@ -454,7 +457,7 @@ static void report_pair(merger *m, tarn__filecache *files, uint64_t first,
     tarn__row_get(tarn__index_at(m->index, second), &b);
     tarn__located_init(&one);
     tarn__located_init(&two);
-    tarn__place place = {files, m->index, m->build->hash};
+    tarn__place place = {files, m->index, m->build->hash, false};
     if (tarn__locate(&place, first, &one, NULL) == TARN_OK &&
         tarn__locate(&place, second, &two, NULL) == TARN_OK) {
         tarn__error_set(

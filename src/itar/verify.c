@@ -12,11 +12,13 @@
 
 #include "base/error.h"
 #include "base/options.h"
+#include "io/object.h"
 #include "itar/fold_read.h"
 #include "itar/folder.h"
 #include "itar/index.h"
 #include "itar/locate.h"
 #include "itar/repair.h"
+#include "itar/verify.h"
 #include "tar/keys.h"
 
 /* Differing rows are reported one by one up to this many; an index of other shards would
@@ -31,6 +33,7 @@ typedef struct verifier {
     const char *index_path; /* of the current fold; NULL for a single archive */
     const char *const *shards;
     size_t n_shards;
+    tarn_index *given;  /* of a remote fold, already loaded; NULL: load it */
     tarn_index *stored; /* NULL if there is none, or it cannot be read */
     tarn__sums *sums;   /* from the stored index, or loaded separately */
     tarn__sums *own_sums;
@@ -88,11 +91,23 @@ static void report_removed_index(verifier *v, const char *sums_path)
         "the index of these checksums does not exist; tarn verify --repair rebuilds it");
 }
 
+static tarn_status check_given(verifier *v, tarn_error *err)
+{
+    tarn_status status = tarn__index_check(v->given, err);
+    if (status == TARN_OK)
+        v->stored = v->given;
+    else
+        tarn_index_free(v->given);
+    v->given = NULL;
+    return status;
+}
+
 static tarn_status load_stored(verifier *v, tarn_error *err)
 {
     tarn_error why;
     tarn_status status =
-        tarn__index_load(v->index_path, TARN__LOAD_CHECKED, &v->stored, &why);
+        v->given ? check_given(v, &why)
+                 : tarn__index_load(v->index_path, TARN__LOAD_CHECKED, &v->stored, &why);
     v->has_index = status != TARN_ERR_NO_FILE;
     if (status == TARN_ERR_MEMORY || status == TARN_ERR_IO) {
         if (err) *err = why;
@@ -359,7 +374,7 @@ static bool rule_fits(tarn__splitter *splitter, tarn_keys rule, const tarn__loca
  * decides. */
 static tarn_keys find_rule(const verifier *v, tarn__filecache *files)
 {
-    tarn__place place = {files, v->stored, tarn__key_hash};
+    tarn__place place = {files, v->stored, tarn__key_hash, false};
     tarn__located l;
     tarn__splitter splitter;
     tarn_keys rule = TARN_KEYS_BASE;
@@ -383,7 +398,7 @@ static tarn_status settle_rule(const verifier *v, tarn_keys *out, tarn_error *er
     tarn__filecache *files;
     struct stat st;
     *out = v->sums ? v->sums->keys : TARN_KEYS_BASE;
-    if (v->sums || !v->stored) return TARN_OK;
+    if (v->sums || !v->stored || tarn__is_remote(v->shards[0])) return TARN_OK;
     uint64_t *sizes = calloc(v->n_shards + 1, sizeof *sizes);
     if (!sizes) return tarn__fail_memory(err);
     for (size_t i = 0; i < v->n_shards; i++)
@@ -472,14 +487,15 @@ static tarn_status repair_fold(verifier *v, uint64_t problems, tarn_error *err)
     return status;
 }
 
-static tarn_status verify_fold(const tarn_verify_options *options,
-                               tarn_verify_report *report, const char *index_path,
-                               const char *const *shards, size_t n_shards,
-                               tarn_error *err)
+tarn_status tarn__verify_fold(const tarn_verify_options *options,
+                              tarn_verify_report *report, const char *index_path,
+                              tarn_index *given, const char *const *shards,
+                              size_t n_shards, tarn_error *err)
 {
     verifier v = {.options = options,
                   .report = report,
                   .index_path = index_path,
+                  .given = given,
                   .shards = shards,
                   .n_shards = n_shards};
     uint64_t before = report->problems;
@@ -497,10 +513,9 @@ static tarn_status verify_fold(const tarn_verify_options *options,
 
 /* --- Any path ---------------------------------------------------------------------- */
 
-/* A failure in one fold does not end the check of the others. */
-static tarn_status pass_failure(const tarn_verify_options *options,
-                                tarn_verify_report *report, tarn_status status,
-                                const tarn_error *why, tarn_error *err)
+tarn_status tarn__verify_pass(const tarn_verify_options *options,
+                              tarn_verify_report *report, tarn_status status,
+                              const tarn_error *why, tarn_error *err)
 {
     if (status == TARN_OK || status == TARN_ERR_CANCELLED || status == TARN_ERR_MEMORY) {
         if (status != TARN_OK && err) *err = *why;
@@ -521,9 +536,9 @@ static tarn_status verify_folder(const char *path, const tarn_verify_options *op
     for (size_t i = 0; status == TARN_OK && i < found->count; i++) {
         tarn_error why;
         const tarn_listed_fold *one = found->folds[i];
-        status = verify_fold(options, report, one->index_path, one->shards, one->n_shards,
-                             &why);
-        status = pass_failure(options, report, status, &why, err);
+        status = tarn__verify_fold(options, report, one->index_path, NULL, one->shards,
+                                   one->n_shards, &why);
+        status = tarn__verify_pass(options, report, status, &why, err);
     }
     tarn_folds_free(found);
     return status;
@@ -608,18 +623,20 @@ static tarn_status verify_stream(const char *url, const tarn_verify_options *opt
     report->folds = report->shards = 1;
     tarn_status status = read_stream(&v, url, &why);
     report->remaining = report->problems;
-    return pass_failure(options, report, status, &why, err);
+    return tarn__verify_pass(options, report, status, &why, err);
 }
 
 tarn_status tarn__fold_verify(const char *path, const tarn_verify_options *options,
                               tarn_verify_report *report, tarn_error *err)
 {
     struct stat st;
+    if (tarn_remote_form(path) != TARN_REMOTE_NONE)
+        return tarn__verify_remote(path, options, report, err);
     if (tarn_tar_is_stream(path)) return verify_stream(path, options, report, err);
     if (stat(path, &st) != 0 || S_ISDIR(st.st_mode))
         return verify_folder(path, options, report, err);
     if (tarn__is_index_path(path)) return verify_taridx(path, options, report, err);
     tarn_error why;
-    tarn_status status = verify_fold(options, report, NULL, &path, 1, &why);
-    return pass_failure(options, report, status, &why, err);
+    tarn_status status = tarn__verify_fold(options, report, NULL, NULL, &path, 1, &why);
+    return tarn__verify_pass(options, report, status, &why, err);
 }

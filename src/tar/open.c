@@ -8,27 +8,40 @@
 #include "base/error.h"
 #include "base/options.h"
 #include "io/filter.h"
+#include "io/input.h"
+#include "io/object.h"
 #include "io/url.h"
 #include "tar/reader.h"
 
 /* The compression that the first bytes show, or NULL. A valid header is the beginning of
  * an archive, whatever its first member is called. */
+static const char *compression_of(const unsigned char *head, size_t len)
+{
+    static const unsigned char lz4[] = {0x04, 0x22, 0x4d, 0x18};
+    const tarn__filter *cut;
+    if (len >= TARN__BLOCK && tarn__header_sum_matches(head)) return NULL;
+    const tarn__filter *filter = tarn__filter_by_magic(head, len, &cut);
+    if (filter) return filter->name;
+    return len >= sizeof lz4 && memcmp(head, lz4, sizeof lz4) == 0 ? "lz4" : NULL;
+}
+
 static tarn_status find_compression(const tarn__file *file, const char **out,
                                     tarn_error *err)
 {
-    static const unsigned char lz4[] = {0x04, 0x22, 0x4d, 0x18};
     unsigned char head[TARN__BLOCK];
-    const tarn__filter *cut, *filter;
     size_t got;
-    *out = NULL;
     TARN_TRY(tarn__read_at(file->fd, file->path, head, sizeof head, 0, &got, err));
-    if (got == sizeof head && tarn__header_sum_matches(head)) return TARN_OK;
-    filter = tarn__filter_by_magic(head, got, &cut);
-    if (filter)
-        *out = filter->name;
-    else if (got >= sizeof lz4 && memcmp(head, lz4, sizeof lz4) == 0)
-        *out = "lz4";
+    *out = compression_of(head, got);
     return TARN_OK;
+}
+
+static tarn_status fail_compressed(const char *path, const char *compression,
+                                   tarn_error *err)
+{
+    return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, path, 0,
+                         "compressed with %s, so random access is impossible; decompress "
+                         "it first",
+                         compression);
 }
 
 static void begin_reading(tarn_tar *tar, const tarn_tar_options *options)
@@ -47,22 +60,8 @@ static tarn_status open_file(tarn_tar *tar, const char *path, tarn__window_use u
     const char *compression;
     TARN_TRY(tarn__file_open(&tar->file, path, err));
     TARN_TRY(find_compression(&tar->file, &compression, err));
-    if (compression)
-        return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, path, 0,
-                             "compressed with %s, so random access is impossible; "
-                             "decompress it first",
-                             compression);
+    if (compression) return fail_compressed(path, compression, err);
     return tarn__window_open(&tar->window, &tar->file, use, err);
-}
-
-tarn_status tarn__tar_open(tarn_tar *tar, const char *path,
-                           const tarn_tar_options *options, tarn__window_use use,
-                           tarn_error *err)
-{
-    begin_reading(tar, options);
-    tarn_status status = open_file(tar, path, use, err);
-    if (status != TARN_OK) tarn__tar_close(tar);
-    return status;
 }
 
 /* --- Streams ----------------------------------------------------------------------- */
@@ -75,7 +74,38 @@ static tarn_status open_source(tarn_tar *tar, const char *url, tarn_error *err)
     tar->file.path = tarn__url_shown(url);
     if (!tar->file.path) return tarn__fail_memory(err);
     TARN_TRY(tarn_source_open(url, &taken, &tar->source, err));
+    tar->file.mtime_ns = tarn__source_modified_ns(tar->source);
     return tarn__window_open_source(&tar->window, &tar->file, tar->source, err);
+}
+
+/* A remote object can be read by position later, but now it is read once, as a stream. */
+static tarn_status open_remote(tarn_tar *tar, const char *url, tarn_error *err)
+{
+    const unsigned char *head;
+    size_t got = 0;
+    TARN__OPTIONS(tarn_source_options, o, TARN_SOURCE_OPTIONS_INIT, tar->options.source,
+                  err);
+    o.filter = TARN_FILTER_NONE;
+    tar->options.source = &o;
+    tarn_status status = open_source(tar, url, err);
+    tar->options.source = NULL;
+    TARN_TRY(status);
+    status = tarn__window_some(&tar->window, 0, TARN__BLOCK, &head, &got, err);
+    if (status == TARN_END) return TARN_OK;
+    TARN_TRY(status);
+    const char *compression = compression_of(head, got);
+    return compression ? fail_compressed(tar->file.path, compression, err) : TARN_OK;
+}
+
+tarn_status tarn__tar_open(tarn_tar *tar, const char *path,
+                           const tarn_tar_options *options, tarn__window_use use,
+                           tarn_error *err)
+{
+    begin_reading(tar, options);
+    tarn_status status = tarn__is_remote(path) ? open_remote(tar, path, err)
+                                               : open_file(tar, path, use, err);
+    if (status != TARN_OK) tarn__tar_close(tar);
+    return status;
 }
 
 /* Whether a file can only be read as a stream: files that are not regular, and compressed

@@ -62,7 +62,8 @@ struct tarn_tar {
 };
 
 /* Opens a plain file for reading headers only, or every byte (use). A compressed file is
- * rejected, because callers of this function need random access. */
+ * rejected, because callers of this function need random access. The URL of a remote
+ * object is read as a stream. */
 TARN_CHECKED tarn_status tarn__tar_open(tarn_tar *tar, const char *path,
                                         const tarn_tar_options *options,
                                         tarn__window_use use, tarn_error *err);

@@ -8,6 +8,7 @@ import re
 import threading
 import time
 import urllib.parse
+from xml.sax.saxutils import escape
 
 from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
@@ -21,14 +22,23 @@ REGION = "eu-test-1"
 class Strict(http.server.ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, keys):
+    def __init__(self, keys, region=REGION):
         super().__init__(("127.0.0.1", 0), Handler)
         self.keys = keys  # access key -> (secret, token or None)
         self.objects, self.uploads, self.log, self.count = {}, {}, [], {}
         self.marks, self.lost = {}, set()  # marks of objects and uploads
         self.complaints = []
+        self.region = region
+        self.page = 1000  # objects in one answer to a listing
+        self.hook = None  # handler -> (status, code of an error or body), or None
         threading.Thread(target=self.serve_forever, daemon=True).start()
         self.url = f"http://127.0.0.1:{self.server_port}"
+
+
+    @staticmethod
+    def wait(seconds):
+        """Time that must pass for what is tested; longer is as good."""
+        time.sleep(seconds)
 
 
 class Refused(Exception):
@@ -44,11 +54,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do(self):
         raw_path, _, self.query = self.path.partition("?")
         self.key = urllib.parse.unquote(raw_path)
-        self.body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.body = self.read_body()
         server = self.server
         server.log.append((self.command, self.key, self.query, dict(self.headers)))
         what = (self.command, self.key, re.sub("=.*", "", self.query))
         self.nth = server.count[what] = server.count.get(what, 0) + 1
+        answer = server.hook(self) if server.hook else None
+        if answer and answer[0] == 200:
+            return self.reply(200, answer[1])
+        if answer:
+            return self.error(*answer, "refused")
         try:
             self.check()
         except Refused as e:
@@ -58,11 +73,25 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = do
 
+    def read_body(self):
+        if self.headers.get("Transfer-Encoding") != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        parts = []
+        while size := int(self.rfile.readline(), 16):
+            parts.append(self.rfile.read(size))
+            self.rfile.readline()
+        self.rfile.readline()
+        return b"".join(parts)
+
     def check(self):
         given = self.headers.get("Authorization")
         if given is None:
             if not self.key.startswith("/public/"):
                 raise Refused("AccessDenied")
+            return
+        if given.startswith("Bearer "):  # as Google's interface has it
+            if given.removeprefix("Bearer ") not in self.server.keys:
+                raise Refused("AuthenticationRequired")
             return
         match = re.fullmatch(r"AWS4-HMAC-SHA256 Credential=([^/]+)/(\d{8})/([^/]+)/s3/aws4_request, "
                              r"SignedHeaders=([a-z0-9;-]+), Signature=([0-9a-f]{64})", given)
@@ -72,7 +101,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if access not in self.server.keys:
             raise Refused("InvalidAccessKeyId")
         secret, token = self.server.keys[access]
-        if region != REGION or self.headers.get("x-amz-security-token") != token:
+        if region != self.server.region or self.headers.get("x-amz-security-token") != token:
             raise Refused("InvalidToken")
         for name in {"host", "x-amz-date", "x-amz-content-sha256",
                      *(["x-amz-security-token"] if token else []),
@@ -84,7 +113,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         now = datetime.datetime.now(datetime.timezone.utc).replace(tzinfo=None)
         if not stamp.startswith(day) or abs((now - when).total_seconds()) > 900:
             raise Refused("RequestTimeTooSkewed")
-        if self.headers["x-amz-content-sha256"] != hashlib.sha256(self.body).hexdigest():
+        unsigned = self.server.region == "auto" and self.headers["x-amz-content-sha256"] == "UNSIGNED-PAYLOAD"
+        if not unsigned and self.headers["x-amz-content-sha256"] != hashlib.sha256(self.body).hexdigest():
             raise Refused("XAmzContentSHA256Mismatch")
         if signature != self.sign(access, secret, region, names, stamp):
             raise Refused("SignatureDoesNotMatch")
@@ -129,15 +159,43 @@ class Handler(http.server.BaseHTTPRequestHandler):
         return self.reply(200, Content_Length=str(len(data)), ETag=tag(data),
                           x_amz_meta_tarn_write=self.server.marks.get(self.key, ""))
 
+    def list(self, query):
+        """ListObjectsV2, with names coded as in URLs if that is requested."""
+        bucket, _, _ = self.key[1:].partition("/")
+        prefix = f"/{bucket}/" + query.get("prefix", "")
+        names = sorted(n for n in self.server.objects if n.startswith(prefix))
+        if query.get("delimiter"):
+            names = [n for n in names if "/" not in n[len(prefix):]]
+        if not any(n.startswith(f"/{bucket}/") for n in self.server.objects):
+            return self.error(404, "NoSuchBucket", "The specified bucket does not exist")
+        at = int(query.get("continuation-token", "token+/=0")[8:])
+        names, size = names[at:], min(int(query.get("max-keys", 1000)), self.server.page)
+        coded = query.get("encoding-type") == "url"
+        quote = (lambda n: urllib.parse.quote_plus(n, safe="/")) if coded else escape
+        entries = "".join(f"<Contents><Key>{quote(n[len(bucket) + 2:])}</Key><LastModified>2026-11-03T10:00:00.000Z"
+                          f"</LastModified><ETag>{escape(tag(self.server.objects[n]), {chr(34): '&quot;'})}</ETag><Size>"
+                          f"{len(self.server.objects[n])}</Size><StorageClass>STANDARD</StorageClass></Contents>"
+                          for n in names[:size])
+        more = f"<NextContinuationToken>token+/={at + size}</NextContinuationToken>" if len(names) > size else ""
+        return self.reply(200, ('<?xml version="1.0" encoding="UTF-8"?>\n<ListBucketResult xmlns="http://s3.amazonaws.com'
+                                f'/doc/2006-03-01/"><Name>{bucket}</Name>{entries}{more}<IsTruncated>'
+                                f'{"true" if more else "false"}</IsTruncated>'
+                                f'{"<EncodingType>url</EncodingType>" if coded else ""}</ListBucketResult>').encode(),
+                          Content_Type="application/xml")
+
     def get(self):
+        query = dict(urllib.parse.parse_qsl(self.query, keep_blank_values=True))
+        if query.get("list-type") == "2":
+            return self.list(query)
         data = self.server.objects.get(self.key)
         if data is None:
             return self.error(404, "NoSuchKey", "The specified key does not exist.")
-        first = int(self.headers.get("Range", "bytes=0-")[6:-1])
-        rest = data[first:]
+        first, _, last = self.headers.get("Range", "bytes=0-")[6:].partition("-")
+        first, last = int(first), min(int(last or len(data) - 1), len(data) - 1)
+        rest = data[first:last + 1]
         more = {"ETag": tag(data), "Content_Length": str(len(rest))}
         if "Range" in self.headers:
-            more["Content_Range"] = f"bytes {first}-{len(data) - 1}/{len(data)}"
+            more["Content_Range"] = f"bytes {first}-{last}/{len(data)}"
         if "cut" in self.key:
             rest = rest[:len(data) // 3 + 1]
         self.reply(206 if "Range" in self.headers else 200, rest, **more)
@@ -181,7 +239,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             raise ConnectionAbortedError
         if "raced" in self.key:
             self.server.objects[self.key] = b"another's"
-        return self.headers.get("If-None-Match") == "*" and self.key in self.server.objects
+        google = self.server.region == "auto"
+        only_new = self.headers.get("x-goog-if-generation-match") == "0" if google else \
+            self.headers.get("If-None-Match") == "*"
+        return only_new and self.key in self.server.objects
 
     def post(self):
         query = dict(urllib.parse.parse_qsl(self.query, keep_blank_values=True))

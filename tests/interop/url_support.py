@@ -36,10 +36,11 @@ class Outcome:
 def environment(more=None):
     """The caller's environment, without variables that would redirect requests."""
     env = {k: v for k, v in os.environ.items()
-           if not k.lower().endswith("_proxy") and not k.startswith("AWS_") and
-           k not in ("CURL_CA_BUNDLE", "SSL_CERT_FILE")}
-    env.update(more or {}, no_proxy="*")
-    return env
+           if not k.lower().endswith("_proxy") and k not in ("CURL_CA_BUNDLE", "SSL_CERT_FILE") and
+           not k.startswith(("AWS_", "GOOGLE_", "GCE_", "GS_", "AZURE_", "HF_", "STORAGE_EMULATOR"))}
+    env.update({"AWS_EC2_METADATA_DISABLED": "true", "NO_GCE_CHECK": "true", "no_proxy": "*"})
+    env.update(more or {})
+    return {k: v for k, v in env.items() if v is not None}
 
 
 def urlcat(*args, data=b"", env=None):
@@ -116,19 +117,25 @@ def bad(outcome, *parts):
 NGINX = """
 daemon off; worker_processes 1;
 pid {root}/nginx.pid; error_log {root}/error.log;
-events {{ worker_connections 64; }}
+events {{ worker_connections 1024; }}
 http {{
-  access_log off; sendfile on; client_max_body_size 0; keepalive_timeout 5;
+  log_format version "$server_protocol"; log_format session "$ssl_session_reused";
+  access_log off; sendfile on; client_max_body_size 0; keepalive_timeout 5; keepalive_requests {keep};
   client_body_temp_path {root}/body; proxy_temp_path {root}/proxy;
   fastcgi_temp_path {root}/fastcgi; uwsgi_temp_path {root}/uwsgi; scgi_temp_path {root}/scgi;
   server {{
     listen 127.0.0.1:{port}; listen 127.0.0.1:{tls_port} ssl;
     ssl_certificate {root}/cert.pem; ssl_certificate_key {root}/key.pem;
-    root {root}/www;
+    root {root}/www; ssl_protocols TLSv1.2 TLSv1.3; ssl_session_cache shared:sessions:1m;
     location / {{ dav_methods PUT DELETE; create_full_put_path on; }}
     location /moved/ {{ rewrite ^/moved/(.*)$ /$1 redirect; }}
+    location /single/ {{ rewrite ^/single/(.*)$ /$1 break; keepalive_requests 1; access_log {root}/tls.log session; }}
     location /plain/ {{ rewrite ^/plain/(.*)$ http://localhost:{port}/$1 redirect; }}
     location /other/ {{ return 307 http://127.0.0.1:{port}/once$uri; }}
+  }}
+  server {{
+    listen 127.0.0.1:{http2_port} ssl http2; root {root}/www; access_log {root}/http2.log version;
+    ssl_certificate {root}/cert.pem; ssl_certificate_key {root}/key.pem;
   }}
   server {{
     listen 127.0.0.1:{old_port} ssl; root {root}/www;
@@ -141,6 +148,9 @@ http {{
 class Nginx:
     """The real nginx, serving and storing files of a scratch folder."""
 
+    def __init__(self, keep=1000):
+        self.keep = keep  # requests over one connection
+
     def __enter__(self):
         self.root = pathlib.Path(tempfile.mkdtemp(prefix="tarn-nginx-"))
         self.www = self.root / "www"
@@ -151,11 +161,12 @@ class Nginx:
         self.make_expired("old.pem", "old.key")
         # nginx takes over sockets that are already listening (only with a master process): no other
         # program can take their ports, and a request that comes before nginx runs waits for it.
-        sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
-        self.port, self.tls_port, self.old_port = (s.getsockname()[1] for s in sockets)
+        sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(4)]
+        self.port, self.tls_port, self.old_port, self.http2_port = (s.getsockname()[1] for s in sockets)
         conf = self.root / "nginx.conf"
         conf.write_text(NGINX.format(root=self.root, port=self.port, tls_port=self.tls_port,
-                                     old_port=self.old_port))
+                                     old_port=self.old_port, http2_port=self.http2_port,
+                                     keep=self.keep))
         program = shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin")
         self.child = subprocess.Popen([program, "-c", str(conf), "-p", str(self.root), "-e",
                                        str(self.root / "error.log")],

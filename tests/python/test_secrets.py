@@ -65,15 +65,22 @@ def urls(host):
             f"http://{host}/x.tar?X-Amz-Signature={SECRET}", f"http://{host}/x.gnz?sig={SECRET}",
             f"http://{host}/missing?token={SECRET}", f"http://user:{SECRET}@{host}:port/x.tar",
             f"s3://key:{SECRET}@bucket/x.tar", f"ftp://user:{SECRET}@{host}/x.tar",
-            f"{login}/x.tar::{login}/x.tar", f"{login}/{{", f"http:/user:{SECRET}@{host}/x.tar"]
+            f"{login}/x.tar::{login}/x.tar", f"{login}/{{", f"http:/user:{SECRET}@{host}/x.tar",
+            "az://container/missing.tar", f"hf://user:{SECRET}@datasets/o/n/x.tar"]
 
 
 @pytest.fixture(autouse=True)
-def fixture_quiet(monkeypatch, tmp_path):
-    """Without proxies and credentials, in an empty folder."""
+def fixture_quiet(monkeypatch, tmp_path, host):
+    """Without proxies, with credentials that must not be shown either, in an empty folder."""
     for name in list(os.environ):
         if name.lower().endswith("_proxy") or name.startswith("AWS_"):
             monkeypatch.delenv(name)
+    credentials = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_SESSION_TOKEN": SECRET,
+                   "STORAGE_EMULATOR_HOST": host, "GS_ACCESS_KEY_ID": SECRET, "GS_SECRET_ACCESS_KEY": SECRET,
+                   "AZURE_STORAGE_ACCOUNT": "a", "AZURE_STORAGE_ENDPOINT": f"http://{host}",
+                   "AZURE_STORAGE_SAS_TOKEN": f"sig={SECRET}", "HF_TOKEN": SECRET, "HF_ENDPOINT": f"http://{host}"}
+    for name, value in credentials.items():
+        monkeypatch.setenv(name, value)
     monkeypatch.setenv("no_proxy", "*")
     monkeypatch.setenv("GOPEN_VERBOSE", "1")
     monkeypatch.chdir(tmp_path)
@@ -226,7 +233,10 @@ def test_an_exception_hides_what_its_caller_put_into_it():
 
 
 def test_what_is_shown_can_still_be_recognised(host, tmp_path):
-    data = tarn.open(f"http://user:{SECRET}@{host}/x.tar?sig={SECRET}", cache=tmp_path)
+    (tmp_path / "x.tar").write_bytes(archive())
+    subprocess.run([os.environ["TARN"], "index", tmp_path], check=True, stdout=subprocess.DEVNULL)
+    data = tarn.open(f"http://user:{SECRET}@{host}/x.tar?sig={SECRET}", cache=tmp_path,
+                     index=tmp_path / "x.taridx")
     assert f"http://{host}/x.tar?..." in repr(data) and f"http://{host}/x.tar" in data._repr_html_()
     with tarn.open_source(f"http://user:{SECRET}@{host}/x.tar") as source:
         assert f"http://{host}/x.tar" in repr(source)

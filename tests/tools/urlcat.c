@@ -4,6 +4,7 @@
  *   urlcat abandon [OPTION=VALUE...] URL   the same, abandoned at the end
  *   urlcat expand LIST...                  one URL per line, a NUL after each list, or
  *                                          a 1, the status and a NUL
+ *   urlcat list [deep=1] PREFIX            size, ETag and URL of each object, with tabs
  * Exits 1 with "status: text" on standard error; with peak=1 its peak memory comes last.
  */
 #include <stdio.h>
@@ -12,6 +13,8 @@
 #include <unistd.h>
 
 #include <tarn/tarn.h>
+
+#include "io/listing.h"
 
 static char buffer[256 << 10];
 
@@ -118,6 +121,21 @@ static int run_expand(char **lists)
     return 0;
 }
 
+static int run_list(char **arg)
+{
+    tarn__listing found;
+    tarn_error err;
+    unsigned long long deep = 0;
+    for (; arg[1]; arg++)
+        option(*arg, "deep", &deep);
+    if (tarn__listing_read(&found, *arg, deep != 0, &err) != TARN_OK) return fail(&err);
+    for (size_t i = 0; i < found.count; i++)
+        printf("%llu\t%s\t%s\n", (unsigned long long)found.objects[i].size,
+               found.objects[i].etag, found.objects[i].url);
+    tarn__listing_reset(&found);
+    return 0;
+}
+
 static void tell_peak(void)
 {
     char line[256];
@@ -132,6 +150,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < argc; i++)
         if (strcmp(argv[i], "peak=1") == 0) atexit(tell_peak);
     if (argc >= 3 && strcmp(argv[1], "expand") == 0) return run_expand(argv + 2);
+    if (argc >= 3 && strcmp(argv[1], "list") == 0) return run_list(argv + 2);
     if (argc >= 3 && strcmp(argv[1], "read") == 0) return run_read(argv + 2);
     if (argc >= 3 && strcmp(argv[1], "write") == 0) return run_write(argv + 2, 1);
     if (argc >= 3 && strcmp(argv[1], "abandon") == 0) return run_write(argv + 2, 0);

@@ -71,7 +71,8 @@ static void open_files(files *f)
         write_file(path, data, FILE_SIZE);
         evict(path);
         OK(tarn__file_open(&f->files[i], path, &err));
-        f->gathered[i] = (tarn__ranges_file){f->files[i].path, f->files[i].fd, -1, 0};
+        f->gathered[i] =
+            (tarn__ranges_file){f->files[i].path, NULL, f->files[i].fd, -1, 0};
         /* The last one simulates a file system without direct reads. */
         if (i + 1 < FILES)
             f->gathered[i].direct =
@@ -216,8 +217,9 @@ static void what_cannot_be_read_names_the_file(void **state)
     files f;
     unsigned char memory[600];
     open_files(&f);
-    tarn__ranges_file closed = {f.files[0].path, open(f.files[0].path, O_WRONLY), -1, 0};
-    tarn__ranges_file refused = {f.files[0].path, f.files[0].fd, closed.fd, 512};
+    tarn__ranges_file closed = {f.files[0].path, NULL, open(f.files[0].path, O_WRONLY),
+                                -1, 0};
+    tarn__ranges_file refused = {f.files[0].path, NULL, f.files[0].fd, closed.fd, 512};
     for (int way = 0; way < TARN__RANGES_WAYS; way++) {
         tarn__ranges g = {0};
         tarn__ranges_piece piece = {&closed, 4096, 0, 600, NULL, memory};

@@ -362,6 +362,17 @@ static void functions_of_textpair_name_the_argument_that_is_null(void **state)
     REFUSES("out", tarn_textpair_read(ANY, 1, NULL, &err));
 }
 
+static void functions_of_cache_name_the_argument_that_is_null(void **state)
+{
+    (void)state;
+    REFUSES("folder", tarn_cache_list(NULL, ANY, NULL, &err));
+    REFUSES("see", tarn_cache_list(ANY, NULL, NULL, &err));
+    REFUSES("folder", tarn_cache_verify(NULL, NULL, ANY, 1, &err));
+    REFUSES("report", tarn_cache_verify(ANY, NULL, NULL, 1, &err));
+    REFUSES("folder", tarn_cache_clear(NULL, NULL, ANY, 1, &err));
+    REFUSES("out", tarn_cache_clear(ANY, NULL, NULL, 1, &err));
+}
+
 static void functions_of_verify_name_the_argument_that_is_null(void **state)
 {
     (void)state;
@@ -473,6 +484,7 @@ int main(void)
         cmocka_unit_test(functions_of_source_name_the_argument_that_is_null),
         cmocka_unit_test(functions_of_tar_name_the_argument_that_is_null),
         cmocka_unit_test(functions_of_textpair_name_the_argument_that_is_null),
+        cmocka_unit_test(functions_of_cache_name_the_argument_that_is_null),
         cmocka_unit_test(functions_of_verify_name_the_argument_that_is_null),
         cmocka_unit_test(functions_of_write_name_the_argument_that_is_null),
         cmocka_unit_test(functions_that_cannot_fail_accept_null),

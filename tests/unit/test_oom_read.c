@@ -378,7 +378,7 @@ static tarn_status read_long_table(tarn_error *why)
     if (!path) path = tables[MAX_TABLES] = strdup(write_long_table());
     for (uint64_t shift = 0; shift < 2; shift++) {
         tarn__table *t;
-        tarn_status status = tarn__source_file_open(path, false, &file, why);
+        tarn_status status = tarn__source_file_open(path, false, NULL, &file, why);
         if (status != TARN_OK) return status;
         if (shift) { /* the same bytes, one position earlier */
             tarn_view view;
@@ -413,7 +413,7 @@ static tarn_status read_table(const char *path, bool no_map, tarn_error *why)
     tarn__table *t = NULL;
     struct ArrowArrayStream stream = {0};
     uint64_t rows = 0;
-    tarn_status status = tarn__source_file_open(path, no_map, &file, why);
+    tarn_status status = tarn__source_file_open(path, no_map, NULL, &file, why);
     if (status != TARN_OK) return status;
     status = tarn__table_read(file, 0, file->size, 64 << 20, &t, why);
     tarn__source_file_unref(file);

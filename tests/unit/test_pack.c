@@ -576,7 +576,7 @@ static void views_stay_in_their_file(void **state)
     for (int no_map = 0; no_map < 2; no_map++) {
         tarn__source_file *file;
         tarn_view view;
-        OK(tarn__source_file_open(path, no_map, &file, &err));
+        OK(tarn__source_file_open(path, no_map, NULL, &file, &err));
         OK(tarn__source_file_view(file, 4, 6, &view, &err));
         assert_memory_equal(view.data, "456789", 6);
         tarn_view_release(&view);

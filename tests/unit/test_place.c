@@ -145,7 +145,7 @@ static void keys_are_taken_from_plain_headers_only(void **state)
     for (size_t i = 0; i < COUNT(cases); i++) {
         tarn__sums sums = {.keys = cases[i].rule};
         tarn_index index = {.sums = &sums};
-        tarn__place place = {NULL, &index, length_hash};
+        tarn__place place = {NULL, &index, length_hash, false};
         unsigned char header[512] = {0};
         tarn_row row = {0};
         tarn__key key;
@@ -175,7 +175,7 @@ static void keys_are_taken_from_plain_headers_only(void **state)
     /* A name that fills its field may continue elsewhere. */
     tarn__sums sums = {.keys = TARN_KEYS_BASE};
     tarn_index index = {.sums = &sums};
-    tarn__place place = {NULL, &index, length_hash};
+    tarn__place place = {NULL, &index, length_hash, false};
     unsigned char header[512];
     tarn__key key;
     memset(header, 'n', sizeof header);

@@ -41,9 +41,12 @@ static void addresses_lead_where_they_lead_in_every_form(void **state)
          TARN__LINK_LOCAL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        for (const char *const *at = cases[i].addresses; *at; at++)
+        for (const char *const *at = cases[i].addresses; *at; at++) {
             if (reach(*at) != cases[i].reach)
                 fail_msg("%s: %d, not %d", *at, reach(*at), cases[i].reach);
+            assert_int_equal(tarn__reach_of_text(*at), cases[i].reach);
+        }
+    assert_int_equal(tarn__reach_of_text(""), TARN__PUBLIC);
     struct sockaddr other = {.sa_family = AF_UNIX};
     assert_int_equal(tarn__reach_of(&other), TARN__PUBLIC);
 }

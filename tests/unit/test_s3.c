@@ -3,7 +3,8 @@
  * many more with botocore's. */
 #include "support.h"
 
-#include "io/s3.h"
+#include "io/aws.h"
+#include "io/object.h"
 
 static tarn_error err;
 
@@ -21,16 +22,17 @@ static int clear_environment(void **state)
     for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++)
         unsetenv(variables[i]);
     setenv("HOME", scratch(), 1);
+    setenv("AWS_EC2_METADATA_DISABLED", "true", 1);
     return 0;
 }
 
 static void assert_leads_to(const char *s3_url, const char *url, const char *host)
 {
-    tarn__s3_object object;
-    OK(tarn__s3_object_init(&object, s3_url, &err));
+    tarn__object object;
+    OK(tarn__object_init(&object, s3_url, &err));
     assert_string_equal(object.url, url);
-    assert_string_equal(object.signer->host, host);
-    tarn__s3_object_reset(&object);
+    assert_string_equal(((tarn__aws_signer *)object.signer)->host, host);
+    tarn__object_reset(&object);
 }
 
 static void amazon_has_the_bucket_in_the_host(void **state)
@@ -68,25 +70,23 @@ static const char *authorization(const tarn__http *http)
 
 static void assert_signature(const char *url, const char *signature)
 {
-    tarn__s3_signer *signer = calloc(1, sizeof *signer);
+    static const tarn__cred_value keys = {
+        .access = "AKIAIOSFODNN7EXAMPLE",
+        .secret = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+    };
+    static const tarn__aws_signer signer = {
+        .service = "s3", .region = "us-east-1", .host = "examplebucket.s3.amazonaws.com"};
     tarn__http http;
     tarn__http_config config = {.shown = "test"};
     tarn__http_request request = {.method = "GET", .url = url};
-    assert_non_null(signer);
-    snprintf(signer->access, sizeof signer->access, "AKIAIOSFODNN7EXAMPLE");
-    snprintf(signer->secret, sizeof signer->secret,
-             "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY");
-    snprintf(signer->region, sizeof signer->region, "us-east-1");
-    snprintf(signer->host, sizeof signer->host, "examplebucket.s3.amazonaws.com");
     OK(tarn__http_init(&http, &config, &err));
-    OK(tarn__s3_sign_at(signer, &request, 1369353600, &http, &err));
+    OK(tarn__aws_sign_at(&signer, &keys, &request, 1369353600, &http, &err));
     const char *line = authorization(&http);
     assert_non_null(line);
     assert_non_null(
         strstr(line, "Credential=AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/"));
     assert_string_equal(strstr(line, "Signature=") + 10, signature);
     tarn__http_reset(&http);
-    free(signer);
 }
 
 static void signatures_are_those_of_the_documentation(void **state)
@@ -101,15 +101,15 @@ static void signatures_are_those_of_the_documentation(void **state)
 static void broken_settings_are_reported(void **state)
 {
     (void)state;
-    tarn__s3_object object;
+    tarn__object object;
     setenv("AWS_SECRET_ACCESS_KEY", "secret", 1);
     FAILS(TARN_ERR_USAGE, "set both or none",
-          tarn__s3_object_init(&object, "s3://b/x", &err));
+          tarn__object_init(&object, "s3://b/x", &err));
     setenv("AWS_ACCESS_KEY_ID", "key\r\nX-Evil: 1", 1);
-    FAILS(TARN_ERR_USAGE, "control", tarn__s3_object_init(&object, "s3://b/x", &err));
+    FAILS(TARN_ERR_USAGE, "control", tarn__object_init(&object, "s3://b/x", &err));
     setenv("AWS_ACCESS_KEY_ID", "key", 1);
     setenv("AWS_REGION", "us/east", 1);
-    FAILS(TARN_ERR_USAGE, "region", tarn__s3_object_init(&object, "s3://b/x", &err));
+    FAILS(TARN_ERR_USAGE, "region", tarn__object_init(&object, "s3://b/x", &err));
 }
 
 int main(void)

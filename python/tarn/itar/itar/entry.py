@@ -18,7 +18,7 @@ import tempfile
 from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 from ... import _tarn
-from ...errors import LimitError
+from ...errors import LimitError, UsageError
 from .utils import StemHelper
 
 if TYPE_CHECKING:
@@ -158,6 +158,8 @@ class iTarState(_Fields):
         name, fid = os.fspath(path), self.next_fid
         if fid >= _SHARDS:
             raise LimitError(f"{name}: a fold has at most {_SHARDS} shards")
+        if "://" in name:  # the library reads URLs, but keys are read from a map
+            raise UsageError(f"{name}: parse_tar reads local files")
         index = _tarn.build_index([name])
         rows = rows_array(index.rows()).copy()
         extensions = [self.ext2id.setdefault(each, len(self.ext2id)) for each in index.fields()]
