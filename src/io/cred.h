@@ -115,7 +115,7 @@ TARN_CHECKED tarn_status tarn__cred_text(const tarn__json *object, const char *k
                                          bool need, char *out, size_t size,
                                          tarn_error *err);
 
-/* "2031-01-31T23:59:59Z", with fractions and with offsets; false if it is no time. */
+/* Reads "2031-01-31T23:59:59Z", with fractions and offsets; false for anything else. */
 bool tarn__cred_time(const char *text, int64_t *out);
 
 /* Appends "; text" to the message of a failure, and returns its status. */
