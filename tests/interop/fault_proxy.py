@@ -45,7 +45,7 @@ class Fault:
     unranged             status 206 without Content-Range
     total                Content-Range with another total size
     etag, date           another ETag, another Last-Modified
-    nameless             neither ETag nor Last-Modified
+    nameless             neither ETag nor Last-Modified; nameless=True does this besides another fault
     long, short          Content-Length is one byte more, one byte less than the range has
     chunked              no Content-Length; with after: and ends early
     extra                chunked, with one byte more than the range has
@@ -66,10 +66,12 @@ class Fault:
     code: str = "SlowDown"
     retry_after: Optional[int] = None
     to: str = ""
+    nameless: bool = False
     unless: str = ""  # not if a header line of the request contains this
 
 
-NUMBERS = {"times": int, "skip": int, "chance": float, "after": int, "status": int, "retry_after": int}
+NUMBERS = {"times": int, "skip": int, "chance": float, "after": int, "status": int, "retry_after": int,
+           "nameless": bool}
 
 
 def parse_fault(text):
@@ -262,12 +264,13 @@ class FaultProxy(threading.Thread):
                 await writer.drain()
             raise Over
         if fault.name == "redirect":
-            writer.write(Head("HTTP/1.1 302 X", [("Location", fault.to), ("Content-Length", "0")]).encode())
+            writer.write(Head("HTTP/1.1 302 X", [("Location", fault.to), ("Content-Length", "0"),
+                                                  ("Connection", "close")]).encode())
             await writer.drain()
             raise Over
         if fault.name in ("busy", "status"):
             body = (f"<Error><Code>{fault.code}</Code><Message>Please wait.</Message></Error>").encode()
-            head = Head(f"HTTP/1.1 {fault.status} X", [("Content-Length", str(len(body)))])
+            head = Head(f"HTTP/1.1 {fault.status} X", [("Content-Length", str(len(body))), ("Connection", "close")])
             head.put("Retry-After", fault.retry_after)
             writer.write(head.encode() + (b"" if method == "HEAD" else body))
             await writer.drain()
@@ -275,6 +278,9 @@ class FaultProxy(threading.Thread):
 
     async def spoil(self, fault, head, data, reader, writer):
         name = fault.name
+        if name == "nameless" or fault.nameless:
+            head.put("ETag", None)
+            head.put("Last-Modified", None)
         if name == "unranged":
             head.put("Content-Range", None)
         elif name == "total":
@@ -285,9 +291,6 @@ class FaultProxy(threading.Thread):
         elif name == "date":
             head.put("ETag", None)
             head.put("Last-Modified", "Mon, 01 Jan 2001 00:00:00 GMT")
-        elif name == "nameless":
-            head.put("ETag", None)
-            head.put("Last-Modified", None)
         elif name in ("long", "short"):
             head.put("Content-Length", len(data) + (1 if name == "long" else -1))
         elif name == "gzip":

@@ -146,11 +146,15 @@ def nginx_checks(nginx):
         expect(stats(outcome)["connections"] <= 10, outcome)
 
     def sessions():
-        """a second connection continues the TLS session of the first"""
+        """further connections continue the TLS session of the first"""
         (nginx.root / "tls.log").write_text("")
-        good(fetch(tls + "/single/x", "0+10", options=["again=1", "first=" + tls + "/single/small"], env=ca), DATA[:10] * 2)
-        log = (nginx.root / "tls.log").read_text().split()
-        expect(log == [".", "r", "r"], log)
+        good(fetch(tls + "/single/x", *pieces(10, 40), options=["first=" + tls + "/single/small"], env=ca), DATA[:40])
+        log = []
+        while len(log) < 5:  # nginx writes a line after it has sent the response
+            log = (nginx.root / "tls.log").read_text().split()
+        # OpenSSL gives up a session whose connection ended at the wrong moment. Without sharing there would be
+        # at most one, of a handle that is used again.
+        expect(log.count("r") >= 2, log)
 
     def cancelled():
         """ranges that are given up are over, and no memory is written after that"""
@@ -287,8 +291,11 @@ def fault_checks(nginx):
 
     def nameless():
         """without ETag and date, a cut range begins again, because nothing shows that it is the same object"""
-        with faulty(nginx, Fault("nameless", times=1), Fault("cut", after=60_000, times=1), Fault("nameless")) as proxy:
+        with faulty(nginx, Fault("nameless", times=1), Fault("cut", after=60_000, times=1, nameless=True),
+                    Fault("nameless")) as proxy:
             good(fetch(proxy.url + "/x", PIECE, options=["again=1"]), DATA[AT:AT + SIZE] * 2)
+            asked = [head.get("Range") for _, _, head in proxy.requests]
+        expect(asked == [f"bytes={AT}-{AT + SIZE - 1}"] * 3, asked)
 
     def stalled():
         """a response that stalls is given up, and one that is too slow"""
@@ -325,10 +332,9 @@ def fault_checks(nginx):
     def ranked():
         """a range with a smaller rank is requested earlier"""
         with faulty(nginx) as proxy:
-            good(fetch(proxy.url + "/x", *pieces(10_000, len(DATA)), options=["reverse=1", *identity]), DATA)
+            good(fetch(proxy.url + "/x", *pieces(10_000, len(DATA)), options=["reverse=1", "most=1", *identity]), DATA)
             asked = [int(re.search(r"\d+", head.get("Range"))[0]) // 10_000 for _, _, head in proxy.requests]
-        expect(len(asked) == 300 and set(asked[:16]) == set(range(284, 300)), asked)
-        expect(all(abs(299 - n - i) < 100 for i, n in enumerate(asked)), asked)
+        expect(asked == list(range(299, -1, -1)), asked)
 
     def stress():
         """threads that fetch, wait and cancel at once, with faults, get the right bytes"""
@@ -342,6 +348,8 @@ def fault_checks(nginx):
         expiring = Fault("status", status=400, code="ExpiredToken", skip=5, unless="token 1")
         with faulty(nginx, expiring) as proxy:
             good(fetch(proxy.url + "/x", *parts[:16], options=["token=1", *identity]), DATA[:1_600_000])
+            used = {head.get("Authorization") for _, _, head in proxy.requests}
+        expect(used == {"token 0", "token 1"}, used)
         with faulty(nginx, Fault("status", status=400, code="ExpiredToken")) as proxy:
             bad(fetch(proxy.url + "/x", PIECE, options=["token=1", *identity]), "ExpiredToken", NAMED)
             expect(len(proxy.requests) == 2, len(proxy.requests))

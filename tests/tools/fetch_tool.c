@@ -12,6 +12,7 @@
  *   threads=N    that many threads ask for the identity
  *   idle=1       the thread ends between the passes of again=1
  *   reverse=1    the last range has the first rank
+ *   most=N       at most N transfers at once
  *   stress=N     N threads fetch random ranges, and wait for them or cancel them;
  * file=PATH has the right bytes first=URL    identifies another object before everything
  * else token=1      signs requests with a token; an expired one is followed by the next
@@ -35,7 +36,7 @@ enum { MOST = 100000 };
 static struct {
     unsigned long long size, calls, fork, cancel, again, pause, threads, leave, stats;
     unsigned long long connect_seconds, stall_seconds, retries, min_speed;
-    unsigned long long token, idle, reverse, stress;
+    unsigned long long token, idle, reverse, stress, most;
     const char *etag, *modified, *first, *file;
 } o = {.size = UINT64_MAX, .connect_seconds = 30, .stall_seconds = 60, .retries = 5};
 
@@ -103,6 +104,7 @@ static bool option(const char *arg)
     NUMBER(idle);
     NUMBER(reverse);
     NUMBER(stress);
+    NUMBER(most);
     NUMBER(leave);
     NUMBER(stats);
     NUMBER(connect_seconds);
@@ -146,6 +148,7 @@ static int open_object(const char *url)
     }
     if (tarn__fetched_open(&where, &known, &limits, &object, &err) != TARN_OK)
         return fail(&err);
+    if (o.most) tarn__pace_init(&object->host->pace, (unsigned)o.most);
     return 0;
 }
 
