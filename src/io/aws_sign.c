@@ -3,37 +3,17 @@
  * the version in Debian 12 does not sign the query, which contains the part number of a
  * multipart upload. */
 #include <nettle/hmac.h>
-#include <nettle/sha2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/error.h"
+#include "base/sha256.h"
 #include "io/aws.h"
 #include "io/url.h"
 
-enum { HASH = SHA256_DIGEST_SIZE, HEX = 2 * HASH + 1 };
-
-static void to_hex(char *out, const unsigned char *data, size_t len)
-{
-    static const char hex[] = "0123456789abcdef";
-    for (size_t i = 0; i < len; i++) {
-        *out++ = hex[data[i] >> 4];
-        *out++ = hex[data[i] & 15];
-    }
-    *out = '\0';
-}
-
-static void sha256_hex(char out[HEX], const void *data, size_t len)
-{
-    unsigned char hash[HASH];
-    struct sha256_ctx sha;
-    sha256_init(&sha);
-    sha256_update(&sha, len, data);
-    sha256_digest(&sha, HASH, hash);
-    to_hex(out, hash, HASH);
-}
+enum { HASH = TARN__SHA256, HEX = TARN__SHA256_HEX };
 
 static void hmac(unsigned char out[HASH], const void *key, size_t key_len,
                  const char *text)
@@ -119,13 +99,13 @@ static void sign_canonical(const tarn__aws_signer *signer, const tarn__cred_valu
 {
     unsigned char key[HASH], mac[HASH];
     char digest[HEX], to_sign[512], day[9];
-    sha256_hex(digest, text->data, text->size);
+    tarn__sha256_hex(digest, text->data, text->size);
     snprintf(to_sign, sizeof to_sign, "AWS4-HMAC-SHA256\n%s\n%s\n%s", s->time, s->scope,
              digest);
     snprintf(day, sizeof day, "%.8s", s->time);
     signing_key(key, signer, keys, day);
     hmac(mac, key, HASH, to_sign);
-    to_hex(out, mac, HASH);
+    tarn__to_hex(out, mac, HASH);
     explicit_bzero(key, sizeof key);
 }
 
@@ -173,7 +153,7 @@ tarn_status tarn__aws_sign_at(const tarn__aws_signer *signer,
     if (request->body_size == UINT64_MAX) /* only known when it has been sent */
         snprintf(digest, sizeof digest, "UNSIGNED-PAYLOAD");
     else
-        sha256_hex(digest, request->body, (size_t)request->body_size);
+        tarn__sha256_hex(digest, request->body, (size_t)request->body_size);
     make_stamp(&s, signer, time);
     tarn__buf_init(&text, 512 << 10);
     tarn_status status = canonical(&text, signer, keys, request, &s, digest, names, err);

@@ -6,8 +6,8 @@
 
 #include "base/buf.h"
 #include "base/error.h"
+#include "base/sha256.h"
 #include "io/cache_inside.h"
-#include "io/s3.h"
 #include "io/url.h"
 
 /* Parameters that sign a request, and change with each signature. */
