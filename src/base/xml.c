@@ -139,6 +139,7 @@ static tarn_status push(reader *r, const char *name, size_t len, tarn_error *err
 {
     const char *colon = memchr(name, ':', len);
     size_t skip = colon ? (size_t)(colon + 1 - name) : 0, used = strlen(r->path);
+    if (skip == len) return FAIL(r, err, "an XML element without a name");
     if (r->depth == TARN__XML_MAX_DEPTH)
         return FAIL(r, err, "XML elements are nested more than %d deep",
                     TARN__XML_MAX_DEPTH);
