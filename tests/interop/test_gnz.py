@@ -588,7 +588,8 @@ def hostile_headers_cost_little(tool, scratch):
         fine = what in ("many values", "a long number")  # odd, but valid
         assert child.returncode == (0 if fine else 1), (what, said)
         assert fine or said.startswith(f"tarn: {path}: offset "), (what, said)
-        assert used.ru_maxrss < 400 * 1024, (what, used.ru_maxrss)  # in KB; 250 sanitized
+        limit = (500 if "asan" in str(TARN) else 200) << 10  # in KB; measured: 410 and 120
+        assert used.ru_maxrss < limit, (what, used.ru_maxrss)
         assert used.ru_utime + used.ru_stime < 60, what  # of CPU time, however busy the machine is
 
 
