@@ -59,13 +59,7 @@ static void show_json(cli_json *j, const char *fold, const char *path,
 /* What the old index knew; its .tarsum may have outlived it. */
 static bool old_index(const char *path, tarn_index_info *info)
 {
-    tarn_index *old;
     tarn_error err;
-    if (tarn_index_load(path, &old, NULL) == TARN_OK) {
-        tarn_index_info_get(old, info, sizeof *info);
-        tarn_index_free(old);
-        if (info->has_sums) return true;
-    }
     tarn_status status = tarn_index_sums_info(path, info, sizeof *info, &err);
     if (status != TARN_OK && status != TARN_ERR_NO_FILE) cli_warn(NULL, &err);
     return status == TARN_OK;

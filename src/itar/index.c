@@ -306,7 +306,17 @@ tarn_status tarn_index_sums_info(const char *path, tarn_index_info *out, size_t 
 {
     TARN__NEED(err, "path", path);
     TARN__NEED(err, "out", out);
+    tarn_index *index;
     tarn__sums *sums;
+    tarn_index_info known = {0};
+    if (tarn__index_load(path, TARN__LOAD_TRUSTING, &index, NULL) == TARN_OK) {
+        tarn_index_info_get(index, &known, sizeof known);
+        tarn_index_free(index);
+    }
+    if (known.has_sums) {
+        TARN__FILL_OUT(out, size, known);
+        return TARN_OK;
+    }
     char *sums_path = tarn__sums_path(path);
     if (!sums_path) return tarn__fail_memory(err);
     tarn_status status = tarn__sums_load(sums_path, &sums, err);
