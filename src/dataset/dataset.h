@@ -64,6 +64,10 @@ typedef struct tarn__storage_kind {
     tarn_status (*locate)(void *state, tarn__item *items, size_t count, tarn_error *err);
     tarn_status (*view)(void *state, uint64_t sample, uint32_t field, tarn_view *out,
                         tarn_error *err);
+    /* Sets view of some items; sample and field are given. The length of a file is
+     * checked at most once for all of them. After an error the caller releases the views.
+     * NULL: view is called for each. */
+    tarn_status (*views)(void *state, tarn__item *items, size_t count, tarn_error *err);
     tarn_status (*key)(void *state, uint64_t sample, tarn_text *out, tarn_error *err);
     /* Appends the keys of many samples to out, each with a NUL after it; the key of
      * samples[i] begins at offsets[i]. *out_done is the number of keys, also on failure.
@@ -571,6 +575,11 @@ void tarn__supply_end(tarn__supply *supply);
 
 /* Whether this thread reads from memory what was fetched for it. */
 bool tarn__has_supply(void);
+
+/* Sets the views of items whose source, sample and field are given. On failure there are
+ * none. */
+TARN_CHECKED tarn_status tarn__items_view(tarn__item *items, size_t count,
+                                          tarn_error *err);
 
 /* Sorts items so that those of the same source are adjacent. */
 void tarn__items_group(tarn__item *items, size_t count);

@@ -154,6 +154,7 @@ const tarn__storage_kind tarn__kind_fold = {
     .close = close_fold,
     .locate = tarn__fold_locate,
     .view = tarn__fold_get,
+    .views = tarn__fold_views,
     .key = tarn__fold_key,
     .keys = tarn__fold_keys,
     .whole = tarn__fold_whole,

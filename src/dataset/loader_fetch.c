@@ -169,25 +169,33 @@ static tarn_status read_all(tarn__worker *k, tarn__window *w, tarn_error *err)
     return read_each(k, w, err);
 }
 
+/* Adds the stored fields of a column to the list of items, which has *count. */
+static tarn_status list_column(tarn__worker *k, tarn__window *w, size_t column,
+                               size_t *count, tarn_error *err)
+{
+    const tarn__load_setup *s = k->engine->setup;
+    tarn_dataset *d = w->epoch->set;
+    for (size_t i = 0; i < w->count; i++) {
+        uint32_t field;
+        TARN_TRY(field_of(k, w, i, &s->columns[column], &field, err));
+        if (tarn__is_pseudo(s->dataset->ids[field])) continue;
+        tarn__item *item = &w->announced[(*count)++];
+        *item = (tarn__item){.source = d->source,
+                             .sample = tarn__dataset_at(d, w->samples[i]),
+                             .field = s->dataset->ids[field]};
+        TARN_TRY(tarn__field_of_row(s->dataset, item->sample, &item->field, err));
+    }
+    return TARN_OK;
+}
+
 /* Lists the fields of all samples, or only those that are not read for the whole window
  * in one call. */
 static tarn_status list_items(tarn__worker *k, tarn__window *w, bool all,
                               size_t *out_count, tarn_error *err)
 {
-    const tarn__load_setup *s = k->engine->setup;
     size_t n = 0;
-    for (size_t c = 0; c < s->n_columns; c++) {
-        if (w->strips[c].read && !all) continue;
-        for (size_t i = 0; i < w->count; i++) {
-            uint32_t field;
-            TARN_TRY(field_of(k, w, i, &s->columns[c], &field, err));
-            if (tarn__is_pseudo(s->dataset->ids[field])) continue;
-            tarn__item *item = &w->announced[n++];
-            *item = (tarn__item){.sample = tarn__dataset_at(w->epoch->set, w->samples[i]),
-                                 .field = s->dataset->ids[field]};
-            TARN_TRY(tarn__field_of_row(s->dataset, item->sample, &item->field, err));
-        }
-    }
+    for (size_t c = 0; c < k->engine->setup->n_columns; c++)
+        if (all || !w->strips[c].read) TARN_TRY(list_column(k, w, c, &n, err));
     *out_count = n;
     return TARN_OK;
 }
@@ -217,11 +225,28 @@ static tarn_status stock_window(tarn__worker *k, tarn__window *w, tarn_error *er
 
 /* --- Views ------------------------------------------------------------------------- */
 
+/* All views of a column at once; false if they have to be made one by one, because some
+ * are not stored or cannot be read. Checking the length of a file for each view would
+ * make the threads wait for each other in the system. */
+static bool view_all(tarn__worker *k, tarn__window *w, size_t column)
+{
+    size_t n = 0;
+    if (w->faults || list_column(k, w, column, &n, NULL) != TARN_OK || n != w->count ||
+        tarn__items_view(w->announced, n, NULL) != TARN_OK)
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        w->strips[column].views[i] = w->announced[i].view;
+        w->bytes += w->announced[i].view.size;
+    }
+    return true;
+}
+
 static tarn_status view_column(tarn__worker *k, tarn__window *w, size_t column,
                                tarn_error *err)
 {
     const tarn__load_setup *s = k->engine->setup;
     tarn_error why;
+    if (view_all(k, w, column)) return TARN_OK;
     for (size_t i = 0; i < w->count; i++) {
         uint32_t field = 0;
         tarn_view *view = &w->strips[column].views[i];

@@ -72,6 +72,32 @@ void tarn__items_group(tarn__item *items, size_t count)
     }
 }
 
+static tarn_status view_items(tarn__item *items, size_t count, tarn_error *err)
+{
+    const tarn__storage *s = items[0].source;
+    if (s->kind->views) return s->kind->views(s->state, items, count, err);
+    for (size_t i = 0; i < count; i++)
+        TARN_TRY(s->kind->view(s->state, items[i].sample, items[i].field, &items[i].view,
+                               err));
+    return TARN_OK;
+}
+
+tarn_status tarn__items_view(tarn__item *items, size_t count, tarn_error *err)
+{
+    tarn_status status = TARN_OK;
+    for (size_t i = 0; i < count; i++)
+        items[i].view = (tarn_view)TARN_VIEW_INIT;
+    for (size_t i = 0; i < count && status == TARN_OK; i++)
+        status = resolve_item(&items[i], err);
+    for (size_t i = 0, n; i < count && status == TARN_OK; i += n) {
+        n = tarn__items_alike(items + i, count - i);
+        status = view_items(items + i, n, err);
+    }
+    for (size_t i = 0; i < count && status != TARN_OK; i++)
+        tarn_view_release(&items[i].view);
+    return status;
+}
+
 /* --- One batch --------------------------------------------------------------------- */
 
 /* Lists real fields at the front, and pseudo fields, with their text, at the back. */

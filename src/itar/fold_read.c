@@ -157,6 +157,18 @@ tarn_status tarn__fold_get(void *fold, uint64_t sample, uint32_t field, tarn_vie
     return view_row(f, row, NULL, out, err);
 }
 
+tarn_status tarn__fold_views(void *fold, tarn__item *items, size_t count, tarn_error *err)
+{
+    tarn__fold *f = fold;
+    look l = {NULL, UINT32_MAX};
+    for (size_t i = 0; i < count; i++) {
+        uint64_t row = 0;
+        TARN_TRY(tarn__fold_row_of(f, items[i].sample, items[i].field, &row, err));
+        TARN_TRY(view_row(f, row, &l, &items[i].view, err));
+    }
+    return TARN_OK;
+}
+
 /* Reading a random sample waits for memory several times. The parts of its first header
  * that are needed are prefetched at once, while the fields are looked up. NULL if the
  * shard is not mapped. */

@@ -80,6 +80,8 @@ TARN_CHECKED tarn_status tarn__fold_key_hash(const tarn__fold *fold, uint64_t sa
 
 TARN_CHECKED tarn_status tarn__fold_has(void *fold, uint64_t sample, uint32_t field,
                                         bool *out, tarn_error *err);
+TARN_CHECKED tarn_status tarn__fold_views(void *fold, tarn__item *items, size_t count,
+                                          tarn_error *err);
 TARN_CHECKED tarn_status tarn__fold_get(void *fold, uint64_t sample, uint32_t field,
                                         tarn_view *out, tarn_error *err);
 
