@@ -65,8 +65,9 @@ enum { FAR_SAMPLES = 512, MOST_FETCHERS = 64 };
 #define FAR_BYTES (UINT64_C(256) << 20)
 
 enum {
-    SMALL_BYTES = 4 << 20, /* limit for all windows if there are more than depth */
-    SAMPLE_BYTES = 128     /* memory of a window per sample, besides its bytes */
+    SMALL_BYTES = 16 << 20, /* limit for all windows if there are more than depth */
+    SAMPLE_BYTES = 128,     /* memory of a window per sample, besides its bytes */
+    UNIT = 2 /* windows that a thread plans at once, where it takes longer to wake up */
 };
 
 uint64_t tarn__now(void)
@@ -216,14 +217,22 @@ tarn_status tarn__epoch_other(const tarn__epoch *e, uint64_t number, tarn__epoch
 }
 
 /* How many windows may be in the list. Making a small window takes less time than waking
- * a thread, so more than depth are allowed while all of them fit in the processor's
- * cache. Decoded windows are larger than that. The caller holds the lock. */
+ * a thread, so more than depth are allowed, as long as they are small together. Decoded
+ * windows are larger than that. The caller holds the lock. */
 static size_t room(const tarn__engine *e)
 {
     if (!e->may_widen || !e->window_bytes) return e->depth;
     uint64_t small = SMALL_BYTES / e->window_bytes;
     if (small > 4 * e->depth) small = 4 * e->depth;
     return small > e->depth ? (size_t)small : e->depth;
+}
+
+/* Threads that have caught up sleep until no more windows than this are left. The caller
+ * holds the lock. */
+static size_t reserve(const tarn__engine *e)
+{
+    size_t quarter = room(e) / 4, half = e->depth / 2;
+    return quarter > half ? quarter : half;
 }
 
 static bool has_room(const tarn__engine *e)
@@ -311,6 +320,17 @@ static tarn__window *plan_window(tarn__engine *e)
     w->next_chunk = 0;
     append_window(e, w);
     return w;
+}
+
+/* Plans windows for one thread; their number. The end of an epoch is left to the next
+ * thread if it would delay a window. */
+static size_t plan_some(tarn__engine *e, tarn__window *out[UNIT])
+{
+    size_t n = 0, most = e->may_widen ? UNIT : 1;
+    while (n < most && e->epoch && !e->planning && has_room(e) &&
+           (n == 0 || e->number < e->epoch->left) && (out[n] = plan_window(e)))
+        n++;
+    return n;
 }
 
 /* --- Working ----------------------------------------------------------------------- */
@@ -416,18 +436,17 @@ static tarn__window *take_chunk(tarn__engine *e, size_t *out)
 static bool work_once(tarn__worker *k)
 {
     tarn__engine *e = k->engine;
-    size_t chunk;
-    tarn__window *w = NULL;
-    if ((!k->no_fetch || !e->fetching) && e->epoch && !e->planning && has_room(e) &&
-        (w = plan_window(e))) {
-        pthread_mutex_unlock(&e->lock);
-        run_fetch(k, w);
-    } else if (!k->no_decode && (w = take_chunk(e, &chunk))) {
-        pthread_mutex_unlock(&e->lock);
-        run_chunk(k, w, chunk);
-    }
-    if (w) pthread_mutex_lock(&e->lock);
-    return w != NULL;
+    size_t n = 0, chunk;
+    tarn__window *planned[UNIT], *w = NULL;
+    if (!k->no_fetch || !e->fetching) n = plan_some(e, planned);
+    if (n == 0 && !k->no_decode) w = take_chunk(e, &chunk);
+    if (n == 0 && !w) return false;
+    pthread_mutex_unlock(&e->lock);
+    for (size_t i = 0; i < n; i++)
+        run_fetch(k, planned[i]);
+    if (w) run_chunk(k, w, chunk);
+    pthread_mutex_lock(&e->lock);
+    return true;
 }
 
 /* Whether a thread that only fetches is not needed any more. The caller holds the lock.
@@ -531,11 +550,11 @@ void tarn__engine_pop(tarn__engine *e)
     e->n_windows--;
     w->next = NULL;
     /* Where nothing is decoded, a window takes less time than waking a thread. So threads
-     * that have caught up sleep until half of the windows are used up, and only as many
-     * are awake as the caller needs. Any one thread may not be one that fetches. */
+     * that have caught up sleep for a while, and only as many are awake as the caller
+     * needs. Any one thread may not be one that fetches. */
     if (e->fetching)
         pthread_cond_broadcast(&e->work);
-    else if (e->setup->decodes || e->n_windows <= room(e) / 2)
+    else if (e->setup->decodes || e->n_windows <= reserve(e))
         pthread_cond_signal(&e->work);
     pthread_mutex_unlock(&e->lock);
 }
