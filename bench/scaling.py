@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""How the loader and the indexer scale with threads, and how well they keep a GPU busy, compared with torch's
-    DataLoader and Pillow.
+"""How the loader and the indexer scale with threads, before and after a change, and how well they keep a GPU busy,
+compared with torch's DataLoader and Pillow.
 
-  scaling.py [--threads 1,2,4,8,16] [--images N] [--samples N] [--seconds S] [--folder DIR] [--json FILE]
-  scaling.py --from-json FILE     writes docs/benchmarks/scaling.md and its plot from a run on another machine
+  scaling.py [--build DIR] [--before DIR] [--threads 1,2,4,8,12,16] [--images N] [--samples N] [--seconds S]
+             [--folder DIR] [--json FILE]
+  scaling.py --from-json FILE     writes docs/benchmarks/scaling.md and its plots from a run on another machine
 
-Needs the tarn package on its path and NumPy; the DataLoader needs torch and Pillow, the last part a GPU. Makes its own
-data with tarn: JPEGs of 500 x 375 pixels with detail at every scale, and samples of 1 KB. Rates are medians of three.
+DIR is a build folder (with the command, and the package in DIR/python); --before is that of another version, which takes
+turns with it. Needs NumPy; the DataLoader needs torch and Pillow, the last part a GPU. Makes its own data with tarn: JPEGs of
+500 x 375 pixels with detail at every scale, and samples of 1 KB with a label in 64 shards. Rates are medians of three.
 """
 import argparse
 import collections
@@ -22,9 +24,13 @@ import time
 
 from peers import images, svg
 
-PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs/benchmarks/scaling.md"
+HERE = pathlib.Path(__file__).resolve()
+PAGE = HERE.parent.parent / "docs/benchmarks/scaling.md"
 
 NOISE = 10.5  # JPEGs of 72 KB
+SHARDS = 64
+SIZES = (64, 256, 4096)
+CROPS = {"batch_size": 256, "resize": 224, "fit": "random", "flip": 0.5}
 
 
 def make(folder, count, samples):
@@ -37,7 +43,7 @@ def make(folder, count, samples):
         for i in range(count):
             out.write({"__key__": f"p{i:06}", "jpg": drawn[i % len(drawn)], "cls": i % 1000})
     block = rng.bytes(1024)
-    with tarn.DatasetWriter(folder / "small", "train") as out:
+    with tarn.DatasetWriter(folder / "small", "train", max_count=-(-samples // SHARDS)) as out:
         for first in range(0, samples, 1000):
             out.write_many([{"__key__": f"s{i:08}", "bin": block, "cls": i % 1000} for i in range(first, first + 1000)])
 
@@ -51,7 +57,8 @@ def endless(loader):
 
 def rate(dataset, seconds, **options):
     """Samples per second of a warm loader."""
-    return paced(lambda: dataset.loader(shuffle=True, seed=7, **options), lambda batch: len(batch["cls"]), seconds)
+    return paced(lambda: dataset.loader(shuffle=True, seed=7, **options),
+                 lambda batch: len(next(iter(batch.values()))), seconds)
 
 
 def paced(make_loader, size, seconds):
@@ -64,6 +71,67 @@ def paced(make_loader, size, seconds):
         found.append(count / (time.perf_counter() - start))
         del batches
     return statistics.median(found)
+
+
+# --- In a process of its own, with the package of one build -----------------------------
+
+
+def rows(folder, threads, seconds):
+    """Prints the rates of one number of threads."""
+    import tarn
+    photographs, small = tarn.open(folder / "pictures", fields=["jpg", "cls"]), tarn.open(folder / "small", fields=["bin", "cls"])
+    stored = tarn.open(folder / "pictures", fields=["jpg"], decode=False)
+    for dataset, more in ((small, {"keys": False}), (stored, {})):  # all pages are mapped
+        for _ in dataset.loader(batch_size=4096, threads=threads, **more):
+            pass
+    found = {"resized": rate(photographs, seconds, threads=threads, **CROPS),
+             "whole": rate(photographs, seconds, batch_size=64, threads=threads),
+             "views": rate(stored, seconds, batch_size=64, threads=threads, keys=False)}
+    for size in SIZES:
+        found[f"small_{size}"] = rate(small, seconds, batch_size=size, threads=threads, keys=False)
+    print(json.dumps(found))
+
+
+def alone(folder, seconds):
+    """One of several processes that decode at the same time, each in its only thread."""
+    import tarn
+    batches = endless(tarn.open(folder / "pictures", fields=["jpg", "cls"]).loader(shuffle=True, seed=7, threads=0, **CROPS))
+    print("ready", flush=True)
+    sys.stdin.readline()
+    count, start = 0, time.perf_counter()
+    while time.perf_counter() - start < seconds:
+        count += len(next(batches)["cls"])
+    print(count / (time.perf_counter() - start))
+
+
+def process(build, *argv):
+    return subprocess.Popen([sys.executable, HERE, *map(str, argv)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                            env={**os.environ, "PYTHONPATH": str(build / "python")})
+
+
+def answer(child):
+    text = child.communicate()[0]
+    if child.returncode:
+        raise SystemExit("a process failed")
+    return json.loads(text.splitlines()[-1])
+
+
+def rates(build, folder, threads, seconds):
+    return answer(process(build, "--rows", folder, "--threads", threads, "--seconds", seconds))
+
+
+def independent(build, folder, count, seconds):
+    """Images per second of count processes with one thread each, together."""
+    children = [process(build, "--alone", folder, "--seconds", 3 * seconds) for _ in range(count)]
+    for child in children:
+        child.stdout.readline()
+    for child in children:
+        child.stdin.write("\n")
+        child.stdin.flush()
+    return sum(answer(child) for child in children)
+
+
+# --- Contestants --------------------------------------------------------------------------
 
 
 class Pillow:
@@ -92,12 +160,13 @@ def torch_loader(folder, workers, **more):
     return images.loader(Pillow(folder), 256, workers, collate_fn=as_tensors, **more)
 
 
-def index_rate(folder, threads, members):
+def index_rate(build, folder, threads, members):
     found = []
     for _ in range(3):
+        for path in (folder / "train.taridx", folder / "train.tarsum"):
+            path.unlink(missing_ok=True)
         start = time.perf_counter()
-        subprocess.run([sys.executable, "-m", "tarn", "index", "-q", "-j", str(threads), str(folder)], check=True,
-                       stdout=subprocess.DEVNULL)
+        subprocess.run([build / "tarn", "index", "-q", "-j", str(threads), folder], check=True, stdout=subprocess.DEVNULL)
         found.append(members / (time.perf_counter() - start))
     return statistics.median(found)
 
@@ -150,27 +219,28 @@ def torch_is_there():
 
 
 def measure(args, folder):
+    sys.path.insert(0, str(args.build / "python"))
     import tarn
     make(folder, args.images, args.samples)
-    photographs, small = tarn.open(folder / "pictures"), tarn.open(folder / "small")
     size = sum(len(s["jpg"]) for s in tarn.open(folder / "pictures", decode=False)[:64]) / 64
     has_torch, gpu = torch_is_there()
     found = {"cores": os.cpu_count(), "gpu": gpu, "jpeg_bytes": size, "images": args.images, "samples": args.samples,
-             "seconds": args.seconds, "loader": [], "fed": []}
-    shape = {"batch_size": 256, "resize": 224, "fit": "random", "flip": 0.5}
-    rate(photographs, args.seconds, threads=max(args.threads), **shape)  # untimed: memory that is new
-    rate(small, args.seconds, batch_size=256, threads=max(args.threads), keys=False)
+             "seconds": args.seconds, "loader": [], "before": [], "fed": []}
+    rates(args.build, folder, max(args.threads), 0.2)  # untimed: memory that is new
+    builds = {"loader": args.build} | ({"before": args.before} if args.before else {})
     for n in args.threads:
-        row = {"threads": n, "resized": rate(photographs, args.seconds, threads=n, **shape),
-               "whole": rate(photographs, args.seconds, batch_size=64, threads=n),
-               "small": rate(small, args.seconds, batch_size=256, threads=n, keys=False),
-               "index": index_rate(folder / "small", n, 2 * args.samples)}
+        for name, build in builds.items():
+            row = {"threads": n, **rates(build, folder, n, args.seconds),
+                   "index": index_rate(build, folder / "small", n, 2 * args.samples)}
+            found[name].append(row)
+        row = found["loader"][-1]
+        row["independent"] = independent(args.build, folder, n, args.seconds)
         if has_torch:
             row["torch"] = paced(lambda n=n: torch_loader(folder / "pictures", n), lambda batch: len(batch["cls"]), args.seconds)
-        print(row, flush=True)
-        found["loader"].append(row)
+        print(row, found["before"][-1:], flush=True)
+    photographs = tarn.open(folder / "pictures")
     for n in args.threads if gpu else ():
-        loader = photographs.loader(threads=n, shuffle=True, seed=7, layout="CHW", array_type="torch", **shape)
+        loader = photographs.loader(threads=n, shuffle=True, seed=7, layout="CHW", array_type="torch", **CROPS)
         row = {"threads": n, "tarn": feed_gpu(loader, args.seconds), "slow": loader.stats()["bottleneck"],
                "torch": feed_gpu(torch_loader(folder / "pictures", n, pin_memory=True), args.seconds)}
         print(row, flush=True)
@@ -183,38 +253,67 @@ def table(rows):
     return "\n".join("| " + " | ".join(row) + " |" for row in (head, ["---:"] * len(head), *rest))
 
 
+def million(value):
+    return f"{value / 1e6:.2f} M"
+
+
+def ladder(found, name, show):
+    """The rows of one figure by threads: before, now, and now compared with one thread."""
+    now = [row[name] for row in found["loader"]]
+    before = [row[name] for row in found["before"]]
+    lines = ([("before", [show(v) for v in before])] if before else []) + [("now", [show(v) for v in now])]
+    return lines + [("now, by one thread", [f"{v / now[0]:.1f} ×" for v in now])]
+
+
+FIGURES = (("small_64", "1 KB and a label, batches of 64, samples/s", million),
+           ("small_256", "1 KB and a label, batches of 256, samples/s", million),
+           ("small_4096", "1 KB and a label, batches of 4,096, samples/s", million),
+           ("views", "undecoded JPEGs as views, batches of 64, samples/s", million),
+           ("resized", "JPEG to 224 × 224, images/s", lambda v: f"{v:,.0f}"),
+           ("whole", "JPEG to RGB, batches of 64, images/s", lambda v: f"{v:,.0f}"),
+           ("index", "index, members/s", million))
+
+
+def scaling_table(found):
+    rows_ = [["", "threads:"] + [str(row["threads"]) for row in found["loader"]]]
+    for name, title, show in FIGURES:
+        for i, (what, cells) in enumerate(ladder(found, name, show)):
+            rows_.append([title if i == 0 else "", what, *cells])
+        if name == "resized":
+            loader = found["loader"]
+            rows_.append(["", "as many processes with one thread", *(f"{r['independent']:,.0f}" for r in loader)])
+            rows_.append(["", "now, compared with these", *(f"{r['resized'] / r['independent']:.2f} ×" for r in loader)])
+            rows_.append(["", "`DataLoader` with Pillow, as many workers", *(f"{r['torch']:,.0f}" for r in loader)])
+    return table(rows_)
+
+
 def page(found):
     """The page of a run with a GPU. The page says that memory was pinned, so this is required."""
-    rows = found["loader"]
+    loader = found["loader"]
     assert all(r[who]["pinned"] for r in found["fed"] for who in ("tarn", "torch"))
-    first, last = rows[0], rows[-1]
-    best = max(r["small"] for r in rows)
-    enough = next(r for r in rows if r["small"] > 0.7 * best)
-
-    def cell(row, name):
-        return f"{row[name]:,.0f} ({row[name] / first[name]:.1f} ×)"
-    loader = table([["threads", "JPEG to 224 × 224, images/s", "`DataLoader` with Pillow, as many workers", "tarn is", "JPEG to RGB, images/s",
-                     "1 KB in batches of 256, samples/s", "index, members/s"]]
-                   + [[str(r["threads"]), cell(r, "resized"), cell(r, "torch"), f"{r['resized'] / r['torch']:.1f} ×", cell(r, "whole"), cell(r, "small"),
-                       cell(r, "index")] for r in rows])
+    first, last = loader[0], loader[-1]
     fed = table([["threads or workers", "tarn, images/s", "GPU idle", "loader's bottleneck", "`DataLoader`, images/s", "GPU idle", "tarn is"]]
                 + [[str(r["threads"]), f"{r['tarn']['images']:,.0f}", f"{r['tarn']['idle']:.0%}", r["slow"], f"{r['torch']['images']:,.0f}",
                     f"{r['torch']['idle']:.0%}", f"{r['tarn']['images'] / r['torch']['images']:.1f} ×"] for r in found["fed"]])
+    best = max(row["small_256"] for row in loader)
     return f"""# More than two cores
 
 Written by `bench/scaling.py` from a run on a virtual machine with {found['cores']} cores and an {found['gpu']}: {found['images']:,} JPEGs of 500 × 375 pixels
-and {found['jpeg_bytes'] / 1000:.0f} KB, {found['samples']:,} samples of 1 KB, all in memory, medians of three times {found['seconds']:g} s. Brackets show the ratio to the first
-row. One Python thread requests batches, and the loader's threads make them. The `DataLoader` has the same number of worker processes, reads the same
-shards, and decodes and resizes with Pillow.
+and {found['jpeg_bytes'] / 1000:.0f} KB, {found['samples']:,} samples of 1 KB with a label in {SHARDS} shards, all in memory, medians of three times {found['seconds']:g} s. One Python
+thread requests batches in shuffled order, and the loader's threads make them. *Before* is version 0.1, which took turns with this version. The
+`DataLoader` has the same number of worker processes, reads the same shards, and decodes and resizes with Pillow.
 
 ![Images per second, by threads](scaling.svg)
 
-{loader}
+![Small samples per second, by threads](scaling-small.svg)
 
-- From {first['threads']} to {last['threads']} threads, decoding becomes {last['resized'] / first['resized']:.1f} times as fast, and Pillow's {last['torch'] / first['torch']:.1f} times.
-- Small samples reach {best / 1e6:.1f} million per second, and {enough['small'] / 1e6:.1f} million with only {enough['threads']} threads: beyond that, one Python caller cannot
-  take batches fast enough, and more threads wake each other up.
-- The index is a whole process that starts, scans, writes and syncs; its sort and its write do not scale with the threads.
+{scaling_table(found)}
+
+- From {first['threads']} to {last['threads']} threads, decoding becomes {last['resized'] / first['resized']:.1f} times as fast, and Pillow's {last['torch'] / first['torch']:.1f} times. {last['threads']} threads of one loader
+  reach {last['resized'] / last['independent']:.0%} of {last['threads']} independent processes.
+- Small samples reach {best / 1e6:.1f} million per second. A Python caller that does nothing but take batches then spends all its time
+  making a `bytes` object of each sample, and the threads are idle for most of theirs (`loader.stats()`).
+- The index is a whole process that starts, scans, writes and syncs. One thread reads a shard, so a fold needs as many shards as threads.
 
 ## GPU utilisation
 
@@ -228,33 +327,53 @@ a GPU of this size waits for JPEGs to be decoded.
 """
 
 
-def plot(found):
-    series = {"tarn": [(r["threads"], r["resized"]) for r in found["loader"]],
-              "DataLoader, Pillow": [(r["threads"], r["torch"]) for r in found["loader"]]}
-    return svg.lines("JPEG to 224 × 224, by threads", "images/s, more is better; both axes are logarithmic", "threads or worker processes",
-                     series, dict(zip(series, svg.COLOURS)), lambda v: f"{v:,.0f}", ticks=[r["threads"] for r in found["loader"]])
+def plot(title, subtitle, found, series):
+    return svg.lines(title, subtitle, "threads or worker processes", series, dict(zip(series, svg.COLOURS)), lambda v: f"{v:,.0f}",
+                     ticks=[r["threads"] for r in found["loader"]])
+
+
+def curve(rows_, name):
+    return [(row["threads"], row[name]) for row in rows_]
+
+
+def write(found):
+    now, before = found["loader"], found["before"]
+    PAGE.write_text(page(found))
+    PAGE.with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n")
+    PAGE.with_suffix(".svg").write_text(plot(
+        "JPEG to 224 × 224, by threads", "images/s, more is better; both axes are logarithmic", found,
+        {"tarn": curve(now, "resized"), "processes": curve(now, "independent"), "DataLoader, Pillow": curve(now, "torch")}))
+    PAGE.with_name("scaling-small.svg").write_text(plot(
+        "Samples of 1 KB with a label, by threads", "batches of 256, samples/s, more is better; both axes are logarithmic", found,
+        {"tarn": curve(now, "small_256")} | ({"tarn 0.1": curve(before, "small_256")} if before else {})))
+
+
+def numbers(text):
+    return [int(n) for n in text.split(",")]
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--threads", type=lambda text: [int(n) for n in text.split(",")], default=[1, 2, 4, 8, 16])
+    parser.add_argument("--build", type=pathlib.Path, default=HERE.parent.parent / "build")
+    parser.add_argument("--before", type=pathlib.Path)
+    parser.add_argument("--threads", type=numbers, default=[1, 2, 4, 8, 12, 16])
     parser.add_argument("--images", type=int, default=20_000)
     parser.add_argument("--samples", type=int, default=1_000_000)
     parser.add_argument("--seconds", type=float, default=2)
-    parser.add_argument("--folder", type=pathlib.Path)
-    parser.add_argument("--json", type=pathlib.Path)
-    parser.add_argument("--from-json", type=pathlib.Path)
+    for name in ("--folder", "--json", "--from-json", "--rows", "--alone"):
+        parser.add_argument(name, type=pathlib.Path)
     args = parser.parse_args()
+    if args.rows:
+        return rows(args.rows, args.threads[0], args.seconds)
+    if args.alone:
+        return alone(args.alone, args.seconds)
     if args.from_json:
-        found = json.loads(args.from_json.read_text())
-        PAGE.write_text(page(found))
-        PAGE.with_suffix(".svg").write_text(plot(found))
-        PAGE.with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n")
-        return
+        return write(json.loads(args.from_json.read_text()))
     with tempfile.TemporaryDirectory(dir=args.folder) as scratch:
         found = measure(args, pathlib.Path(scratch))
     if args.json:
         args.json.write_text(json.dumps(found))
+    return None
 
 
 if __name__ == "__main__":
