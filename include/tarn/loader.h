@@ -48,6 +48,7 @@
 #include <tarn/array.h>
 #include <tarn/base.h>
 #include <tarn/codec.h>
+#include <tarn/collate.h>
 #include <tarn/dataset.h>
 #include <tarn/image.h>
 #include <tarn/order.h>
@@ -163,6 +164,13 @@ typedef struct tarn_loader_options {
      * applied to its pixels. NULL: such an image is an error of its sample. */
     tarn_fallback fallback;
     void *fallback_context;
+
+    /* For each of fields how its arrays become one array if they have different shapes;
+     * NULL: they stay separate (ARRAYS). NULL if all do. A value that is not an array, or
+     * is longer than it may be, is an error of its sample; values that do not fit
+     * together are an error of the batch, whatever on_error is. TARN_ERR_USAGE for a
+     * field that is loaded as bytes, views, integers, or with image steps. */
+    const tarn_collate_options *const *collate;
 } tarn_loader_options;
 
 #define TARN_LOADER_OPTIONS_INIT                                                         \
@@ -190,7 +198,10 @@ typedef enum tarn_column_kind {
     TARN_COLUMN_ARRAY = 0,
     TARN_COLUMN_ARRAYS = 1, /* differing types or shapes: arrays, one per sample */
     TARN_COLUMN_BYTES = 2,  /* sample i is data[offsets[i]] up to data[offsets[i + 1]] */
-    TARN_COLUMN_VIEWS = 3   /* views, one per sample */
+    TARN_COLUMN_VIEWS = 3,  /* views, one per sample */
+    /* Joined along their first axis: data is [rows, shape...], aligned to 64. Sample i is
+     * rows offsets[i] up to offsets[i + 1] - 1. */
+    TARN_COLUMN_RAGGED = 4
 } tarn_column_kind;
 
 /* One field of a batch. Values are little-endian. The elements of one sample are
@@ -199,12 +210,12 @@ typedef enum tarn_column_kind {
 typedef struct tarn_column {
     const char *field;
     tarn_column_kind kind;
-    tarn_dtype dtype;         /* ARRAY */
-    unsigned ndim;            /* ARRAY: of one sample; 0 for a number */
-    const uint64_t *shape;    /* ARRAY: of one sample */
-    unsigned char *data;      /* ARRAY, BYTES */
-    uint64_t size;            /* ARRAY, BYTES: total bytes of data */
-    const uint64_t *offsets;  /* BYTES: count + 1 offsets, the first is 0 */
+    tarn_dtype dtype;         /* ARRAY, RAGGED */
+    unsigned ndim;            /* ARRAY: of one sample, 0 for a number; RAGGED: of a row */
+    const uint64_t *shape;    /* ARRAY: of one sample; RAGGED: of a row */
+    unsigned char *data;      /* ARRAY, BYTES, RAGGED */
+    uint64_t size;            /* ARRAY, BYTES, RAGGED: total bytes of data */
+    const uint64_t *offsets;  /* BYTES, RAGGED: count + 1 offsets, the first is 0 */
     const tarn_array *arrays; /* ARRAYS */
     const tarn_view *views;   /* VIEWS */
 } tarn_column;
@@ -221,6 +232,8 @@ typedef struct tarn_batch {
      * which is a NUL. NULL with no_keys. */
     const char *keys;
     const uint64_t *key_offsets;
+    /* First the fields, in order; then the masks and the lengths that collate asks for,
+     * as arrays with the names FIELD_mask and FIELD_lengths. */
     tarn_column *columns;
     size_t n_columns;
 } tarn_batch;

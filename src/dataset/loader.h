@@ -7,7 +7,9 @@
  *   loader_engine.c  epochs, threads, and the choice of the next piece of work
  *   loader_fetch.c   first stage of a window: samples, keys, raw bytes
  *   loader_decode.c  decodes one field of one sample into the window
- *   loader_window.c  memory of windows; builds columns from pieces
+ *   loader_window.c  memory of windows
+ *   loader_seal.c    last stage of a window: closes holes, builds columns from pieces
+ *   collate.c        how pieces become one array; knows nothing of loaders
  *
  * The rules for threads, locks and memory orders are at the top of loader_engine.c. */
 #ifndef TARN_DATASET_LOADER_H
@@ -23,29 +25,10 @@
 #include "base/slab.h"
 #include "codec/codec.h"
 #include "codec/pixels.h"
+#include "dataset/collate.h"
 #include "io/remote.h"
 
 /* --- Setup ------------------------------------------------------------------------- */
-
-/* Type and shape of one sample's array. Immutable, and lives as long as the setup or the
- * window that owns it. */
-typedef struct tarn__shape {
-    tarn_dtype dtype;
-    unsigned ndim;
-    uint64_t bytes;
-    const uint64_t *lengths;
-} tarn__shape;
-
-static inline bool tarn__shape_same(const tarn__shape *a, const tarn__shape *b)
-{
-    if (a == b) return true;
-    if (a->dtype.order != b->dtype.order || a->dtype.kind != b->dtype.kind ||
-        a->dtype.size != b->dtype.size || a->ndim != b->ndim)
-        return false;
-    for (unsigned i = 0; i < a->ndim; i++)
-        if (a->lengths[i] != b->lengths[i]) return false;
-    return true;
-}
 
 typedef enum tarn__load_way {
     TARN__LOAD_READ,  /* bytes, read for the whole window in one call */
@@ -67,13 +50,17 @@ typedef struct tarn__load_column {
     tarn_load_as as;
     char *codec;      /* the name that selects the codec: the field's, or a payload's */
     bool codec_given; /* by the caller; otherwise it may differ between samples */
+    bool by_name;     /* the codec decides what the values are */
     tarn__codec_class decoder; /* class of that codec */
     tarn__squeeze squeeze;     /* STEPS */
     bool image;                /* decoded as an image, and there is a fallback */
     tarn__image_plan *plan;    /* STEPS, MASK */
+    tarn__collate *collate;    /* or NULL: one array only if all have the same shape */
+    size_t mask, lengths;      /* numbers of these columns in the batch, or 0 */
 
     /* The expected shape of a sample: from the plan, from a number, or from the last
-     * window whose samples all had the same shape. It affects speed only. hints and
+     * window whose samples all had the same shape; with collate, the longest of a window.
+     * It affects speed only. hints and
      * n_hints are guarded by the engine's lock once threads run. */
     _Atomic(const tarn__shape *) hint;
     tarn__shape *hints[TARN__MAX_HINTS];
@@ -92,6 +79,9 @@ typedef struct tarn__load_setup {
     tarn_dataset *dataset;
     tarn__load_column *columns;
     size_t n_columns;
+    char *
+        *extra; /* names of the masks and lengths, which follow the columns in a batch */
+    size_t n_extra;
     size_t batch; /* samples in a batch */
     size_t chunk; /* samples decoded by one thread at a time */
     bool decodes; /* a column is decoded in chunks, from the first window on */
@@ -122,6 +112,11 @@ void tarn__setup_release(tarn__load_setup *setup);
 
 /* Remembers the shape of a column's samples. The caller holds the engine's lock. */
 void tarn__setup_hint(tarn__load_column *column, const tarn__shape *shape);
+
+/* The same for a padded or ragged column, whose shapes differ: only whether the values
+ * are small is remembered, so the hint changes when that does. */
+void tarn__setup_hint_longest(tarn__load_column *column, const tarn__piece *pieces,
+                              size_t count);
 
 /* --- Epochs ------------------------------------------------------------------------ */
 
@@ -165,17 +160,13 @@ TARN_CHECKED tarn_status tarn__epoch_other(const tarn__epoch *epoch, uint64_t nu
 
 /* --- Windows ----------------------------------------------------------------------- */
 
-/* One field of one sample: bytes if shape is NULL, otherwise packed elements. */
-typedef struct tarn__piece {
-    unsigned char *data;
-    uint64_t size;
-    const tarn__shape *shape;
-} tarn__piece;
-
 /* A column of a window. */
 typedef struct tarn__strip {
     unsigned char *data; /* the array, or concatenated bytes */
     size_t capacity;
+    /* Memory of the mask and the lengths of a padded column. */
+    unsigned char *mask, *lengths;
+    size_t mask_capacity, lengths_capacity;
     const tarn__shape *hint; /* or NULL; piece i may be at data + i * hint->bytes */
     bool read;               /* its bytes are read for the whole window in one call */
     bool early; /* decoded by the thread that fetches the window, not in chunks */
@@ -266,12 +257,23 @@ TARN_CHECKED tarn_status tarn__strip_begin(const tarn__load_setup *setup, size_t
                                            tarn__strip *strip, size_t count,
                                            tarn_error *err);
 
+/* Makes room for size bytes in *data, which has *capacity. Earlier contents are lost. */
+TARN_CHECKED tarn_status tarn__window_room(const tarn__load_setup *setup,
+                                           unsigned char **data, size_t *capacity,
+                                           uint64_t size, tarn_error *err);
+
 /* NULL if out of memory. */
 tarn__shape *tarn__shape_copy(tarn__slab *slab, const tarn__shape *shape);
 
 /* Builds the batch's columns from the pieces. Faulty samples are left out or replaced, as
  * the options say. */
 TARN_CHECKED tarn_status tarn__window_seal(tarn__window *window, tarn_error *err);
+
+/* Makes the message "sample 17 (n017), field jpg: ...", and adds the field's path and
+ * offset if the error has none. field is the number of the dataset's field called name.
+ */
+void tarn__window_name(const tarn__window *window, size_t slot, const char *name,
+                       uint32_t field, tarn_error *err);
 
 /* Marks a sample as faulty. Any thread may call it; lock is the engine's, and the caller
  * does not hold it. */
@@ -290,8 +292,7 @@ typedef struct tarn__worker {
     bool deferred;        /* the last piece needs the fallback */
     bool no_fetch;        /* windows are fetched by others */
     bool no_decode;       /* fetches windows only */
-    tarn_text key;
-    uint32_t *fields;                 /* with views: fields chosen for a sample */
+    uint32_t *fields;     /* with views: fields chosen for a sample */
     atomic_ullong read, decode, idle; /* nanoseconds */
 } tarn__worker;
 

@@ -410,9 +410,9 @@ static tarn_status run_fallback(const job *j, tarn_error *err)
 
 /* --- Pieces ------------------------------------------------------------------------- */
 
-tarn_status tarn__decode_piece(tarn__worker *k, tarn__window *w, size_t slot,
-                               size_t column, uint32_t field, const unsigned char *data,
-                               size_t size, tarn__slab *slab, tarn_error *err)
+static tarn_status decode_piece(tarn__worker *k, tarn__window *w, size_t slot,
+                                size_t column, uint32_t field, const unsigned char *data,
+                                size_t size, tarn__slab *slab, tarn_error *err)
 {
     const tarn__load_setup *s = k->engine->setup;
     const tarn__load_column *c = &s->columns[column];
@@ -438,4 +438,14 @@ tarn_status tarn__decode_piece(tarn__worker *k, tarn__window *w, size_t slot,
     if (k->deferred) return status;
     w->fallbacks++;
     return run_fallback(&j, err);
+}
+
+tarn_status tarn__decode_piece(tarn__worker *k, tarn__window *w, size_t slot,
+                               size_t column, uint32_t field, const unsigned char *data,
+                               size_t size, tarn__slab *slab, tarn_error *err)
+{
+    const tarn__collate *how = k->engine->setup->columns[column].collate;
+    TARN_TRY(decode_piece(k, w, slot, column, field, data, size, slab, err));
+    if (!how) return TARN_OK;
+    return tarn__collate_check(how, w->strips[column].pieces[slot].shape, err);
 }

@@ -16,29 +16,6 @@ static bool is_fault(tarn_status status)
            status != TARN_ERR_CANCELLED;
 }
 
-/* Makes the message "sample 17 (n017), field jpg: ...", and adds the field's path and
- * offset if the error has none. */
-static void name_sample(tarn__worker *k, tarn__window *w, size_t slot, uint32_t field,
-                        tarn_error *err)
-{
-    tarn_dataset *d = w->epoch->set;
-    char text[TARN_ERROR_MESSAGE_MAX], shown[200] = "?";
-    const char *name = tarn_dataset_field(d, field);
-    tarn_place place;
-    uint64_t sample = w->samples[slot];
-    if (tarn_dataset_key(d, sample, &k->key, NULL) == TARN_OK)
-        tarn_printable(shown, sizeof shown, k->key.data, k->key.size);
-    memcpy(text, err->message, sizeof text);
-    if (!err->path[0] &&
-        tarn_dataset_locate(d, sample, field, &place, sizeof place, NULL) == TARN_OK)
-        tarn__error_place(err, place.path, place.offset);
-    tarn_error named = *err;
-    tarn__error_set(err, named.code, named.path[0] ? named.path : NULL, named.offset,
-                    "sample %llu (%s), field %s: %s", (unsigned long long)sample, shown,
-                    name ? name : "?", text);
-    err->sys_errno = named.sys_errno;
-}
-
 /* Marks the sample as faulty if the status is its fault; returns all other failures. */
 static tarn_status note_fault(tarn__worker *k, tarn__window *w, size_t slot,
                               uint32_t field, tarn_status status, tarn_error *why,
@@ -49,7 +26,7 @@ static tarn_status note_fault(tarn__worker *k, tarn__window *w, size_t slot,
         *err = *why;
         return status;
     }
-    name_sample(k, w, slot, field, why);
+    tarn__window_name(w, slot, tarn_dataset_field(w->epoch->set, field), field, why);
     tarn__window_fault(w, &k->engine->lock, slot, why);
     return TARN_OK;
 }
