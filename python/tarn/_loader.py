@@ -291,7 +291,8 @@ class _Epoch:
 
 
 def _again(cls: type[Loader], dataset: Dataset, arguments: Any, state: str, group: Group) -> Loader:
-    return cls(dataset, *arguments, state, group)
+    fields, options, array_type, pin_memory, forms, uneven = arguments
+    return cls(dataset, fields, options, array_type, pin_memory, forms, uneven, state, group)
 
 
 def _tensors(batch: Any, pin_memory: bool) -> Any:
