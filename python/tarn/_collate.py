@@ -143,24 +143,26 @@ def _as_array(value: Any) -> Any:
     raise FormatError(f"{what} cannot be padded or joined; arrays and lists of numbers can")
 
 
-def _as_arrays(values: Sequence[Any]) -> list[Any]:
+def _as_arrays(values: Sequence[Any]) -> tuple[list[Any], bool]:
+    """Returns values as arrays, and whether some are tensors."""
     if set(map(type, values)) == {numpy.ndarray} and all(map(_is_known, {value.dtype for value in values})):
-        return list(values)
+        return list(values), False
     arrays = list(map(_as_array, values))
     untyped = [isinstance(value, (list, tuple)) and array.size == 0
                for value, array in zip(values, arrays)]
     types = [array.dtype for array, empty in zip(arrays, untyped) if not empty]
     # An empty list has the type of the others.
     return [array.astype(types[0]) if empty and types else array
-            for array, empty in zip(arrays, untyped)]
+            for array, empty in zip(arrays, untyped)], any(map(_is_tensor, values))
 
 
 def _shaped(values: Sequence[Any], form: Pad | None, field: str) -> tuple[Any, dict[str, Any]]:
     """Returns the value of a field, and the fields that are added."""
-    result = _tarn.collate(_as_arrays(values), native_form(form), field)
+    arrays, tensors = _as_arrays(values)
+    result = _tarn.collate(arrays, native_form(form), field)
     assert result is not None
     out, mask, lengths, offsets = result
-    if any(map(_is_tensor, values)):
+    if tensors:
         import torch
 
         out = torch.from_numpy(out)
