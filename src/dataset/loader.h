@@ -7,6 +7,7 @@
  *   loader_engine.c  epochs, threads, and the choice of the next piece of work
  *   loader_fetch.c   first stage of a window: samples, keys, raw bytes
  *   loader_decode.c  decodes one field of one sample into the window
+ *   loader_map.c     calls the caller's function with a decoded sample
  *   loader_window.c  memory of windows
  *   loader_seal.c    last stage of a window: closes holes, builds columns from pieces
  *   collate.c        how pieces become one array; knows nothing of loaders
@@ -33,6 +34,7 @@
 typedef enum tarn__load_way {
     TARN__LOAD_READ,  /* bytes, read for the whole window in one call */
     TARN__LOAD_VIEW,  /* a view for each sample */
+    TARN__LOAD_MAP,   /* made by the caller's function from the other columns */
     TARN__LOAD_STEPS, /* an image, decoded to the plan's shape */
     TARN__LOAD_MASK,  /* labels that follow the images with an equal plan */
     TARN__LOAD_VALUE  /* decoded; type and shape depend on the data */
@@ -79,8 +81,9 @@ typedef struct tarn__load_setup {
     tarn_dataset *dataset;
     tarn__load_column *columns;
     size_t n_columns;
-    char *
-        *extra; /* names of the masks and lengths, which follow the columns in a batch */
+    size_t first; /* column that batches have: all, or those of map, which are last */
+    /* Names of the masks and lengths, which follow the columns in a batch. */
+    char **extra;
     size_t n_extra;
     size_t batch; /* samples in a batch */
     size_t chunk; /* samples decoded by one thread at a time */
@@ -192,7 +195,8 @@ typedef enum tarn__window_stage {
 } tarn__window_stage;
 
 typedef struct tarn__window {
-    tarn_batch batch; /* the caller's handle; must be the first member */
+    tarn_batch batch;     /* the caller's handle; must be the first member */
+    tarn_column *columns; /* of the setup, then the extra ones */
     struct tarn__pool *pool;
     struct tarn__window *next;
 
@@ -293,6 +297,8 @@ typedef struct tarn__worker {
     bool no_fetch;        /* windows are fetched by others */
     bool no_decode;       /* fetches windows only */
     uint32_t *fields;     /* with views: fields chosen for a sample */
+    tarn_value *values;   /* with map: of a sample, for each column */
+    tarn_array *arrays;   /* that they point to */
     atomic_ullong read, decode, idle; /* nanoseconds */
 } tarn__worker;
 
@@ -320,6 +326,21 @@ TARN_CHECKED tarn_status tarn__decode_piece(tarn__worker *worker, tarn__window *
                                             size_t slot, size_t column, uint32_t field,
                                             const unsigned char *data, size_t size,
                                             tarn__slab *slab, tarn_error *err);
+
+/* Stores a copy of a value as the piece of a sample. LISTS of arrays are refused. */
+TARN_CHECKED tarn_status tarn__piece_put(tarn__strip *strip, size_t slot,
+                                         tarn__slab *slab, const tarn_value *value,
+                                         tarn_error *err);
+
+/* Makes room for an array of this shape as the piece of a sample: in the column if it has
+ * the expected shape, otherwise in the slab. */
+TARN_CHECKED tarn_status tarn__piece_room(tarn__strip *strip, size_t slot,
+                                          tarn__slab *slab, const tarn__shape *shape,
+                                          tarn_error *err);
+
+/* Calls the caller's function with a decoded sample, and checks what it made. */
+TARN_CHECKED tarn_status tarn__map_sample(tarn__worker *worker, tarn__window *window,
+                                          size_t slot, tarn__slab *slab, tarn_error *err);
 
 /* lock guards the members from first to error. The other members are set before threads
  * start, except threads and n_threads, which only the caller uses. */

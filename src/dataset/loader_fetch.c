@@ -172,7 +172,9 @@ static tarn_status list_items(tarn__worker *k, tarn__window *w, bool all,
 {
     size_t n = 0;
     for (size_t c = 0; c < k->engine->setup->n_columns; c++)
-        if (all || !w->strips[c].read) TARN_TRY(list_column(k, w, c, &n, err));
+        if (k->engine->setup->columns[c].way != TARN__LOAD_MAP &&
+            (all || !w->strips[c].read))
+            TARN_TRY(list_column(k, w, c, &n, err));
     *out_count = n;
     return TARN_OK;
 }
@@ -300,7 +302,7 @@ tarn_status tarn__fetch_window(tarn__worker *k, tarn__window *w, bool *out_late,
     TARN_TRY(announce_window(k, w, err));
     TARN_TRY(add_keys(k, w, err));
     TARN_TRY(read_all(k, w, err));
-    *out_late = false;
+    *out_late = s->o.map != NULL;
     for (size_t c = 0; c < s->n_columns; c++) {
         tarn__load_way way = s->columns[c].way;
         if (way == TARN__LOAD_VIEW) TARN_TRY(view_column(k, w, c, err));
@@ -330,13 +332,33 @@ static tarn_status decode_columns(tarn__worker *k, tarn__window *w, size_t slot,
     return TARN_OK;
 }
 
-/* A mask needs the sizes of the images. */
+static tarn_status map_sample(tarn__worker *k, tarn__window *w, size_t slot,
+                              tarn__slab *slab, tarn_error *err)
+{
+    const tarn__load_setup *s = k->engine->setup;
+    tarn_error why;
+    tarn_status status = tarn__map_sample(k, w, slot, slab, &why);
+    if (status == TARN_OK) return TARN_OK;
+    /* The shard is that of the first field, if all samples have the same field. */
+    uint32_t field = s->first && !s->o.views ? s->columns[0].field : 0;
+    tarn__window_name(w, slot, NULL, field, &why);
+    if (!is_fault(status)) {
+        *err = why;
+        return status;
+    }
+    tarn__window_fault(w, &k->engine->lock, slot, &why);
+    return TARN_OK;
+}
+
+/* A mask needs the sizes of the images, and the caller's function needs all values. */
 static tarn_status decode_sample(tarn__worker *k, tarn__window *w, size_t slot,
                                  tarn__slab *slab, uint64_t *bytes, tarn_error *err)
 {
     TARN_TRY(decode_columns(k, w, slot, slab, false, bytes, err));
     if (w->deferred[slot] || w->faulty[slot]) return TARN_OK;
-    return decode_columns(k, w, slot, slab, true, bytes, err);
+    TARN_TRY(decode_columns(k, w, slot, slab, true, bytes, err));
+    if (w->deferred[slot] || w->faulty[slot] || !k->engine->setup->o.map) return TARN_OK;
+    return map_sample(k, w, slot, slab, err);
 }
 
 tarn_status tarn__decode_deferred(tarn__worker *k, tarn__window *w, tarn_error *err)

@@ -104,13 +104,13 @@ static void make_extra(tarn__window *w, size_t number, tarn_dtype dtype, unsigne
     uint64_t size = dtype.size * w->count;
     for (unsigned i = 0; i < ndim; i++)
         size *= shape[i];
-    w->batch.columns[number] = (tarn_column){.field = s->extra[number - s->n_columns],
-                                             .kind = TARN_COLUMN_ARRAY,
-                                             .dtype = dtype,
-                                             .ndim = ndim,
-                                             .shape = shape,
-                                             .data = data,
-                                             .size = size};
+    w->columns[number] = (tarn_column){.field = s->extra[number - s->n_columns],
+                                       .kind = TARN_COLUMN_ARRAY,
+                                       .dtype = dtype,
+                                       .ndim = ndim,
+                                       .shape = shape,
+                                       .data = data,
+                                       .size = size};
 }
 
 /* The lengths of a plan in the memory of the window: those of a sample and of its mask,
@@ -171,7 +171,7 @@ static tarn_status make_collated(tarn__window *w, size_t number, tarn_error *err
 {
     const tarn__load_column *column = &w->pool->setup->columns[number];
     tarn__strip *t = &w->strips[number];
-    tarn_column *c = &w->batch.columns[number];
+    tarn_column *c = &w->columns[number];
     tarn__collate_plan plan = {.ndim = 0};
     bool ragged = column->collate->kind == TARN_COLLATE_RAGGED;
     /* A batch without samples has the type and the dimensions of earlier ones, or is
@@ -206,7 +206,7 @@ static tarn_status make_column(tarn__window *w, size_t number, tarn_error *err)
     const tarn__load_setup *s = w->pool->setup;
     const tarn__load_column *column = &s->columns[number];
     tarn__strip *t = &w->strips[number];
-    tarn_column *c = &w->batch.columns[number];
+    tarn_column *c = &w->columns[number];
     bool bytes;
     *c = (tarn_column){.field = column->name};
     if (column->way == TARN__LOAD_VIEW) {
@@ -230,7 +230,8 @@ static void fill_batch(tarn__window *w)
     w->batch.samples = w->samples;
     w->batch.keys = s->o.no_keys ? NULL : w->keys.data ? w->keys.data : "";
     w->batch.key_offsets = s->o.no_keys ? NULL : w->key_offsets;
-    w->batch.n_columns = s->n_columns + s->n_extra;
+    w->batch.columns = w->columns + s->first;
+    w->batch.n_columns = s->n_columns - s->first + s->n_extra;
 }
 
 /* --- Holes -------------------------------------------------------------------------- */
@@ -310,7 +311,7 @@ static tarn_status close_holes(tarn__window *w, tarn_error *err)
     bool replace = s->o.on_error == TARN_ON_ERROR_REPLACE;
     size_t n = choose_slots(w, replace);
     if (!s->o.no_keys) TARN_TRY(move_keys(w, n, err));
-    for (size_t c = 0; c < s->n_columns; c++) {
+    for (size_t c = s->first; c < s->n_columns; c++) {
         tarn__strip *t = &w->strips[c];
         for (size_t i = 0; i < n; i++) {
             size_t from = w->numbers[i];
@@ -332,7 +333,8 @@ tarn_status tarn__window_seal(tarn__window *w, tarn_error *err)
 {
     if (w->faults && w->pool->setup->o.on_error == TARN_ON_ERROR_RAISE) return TARN_OK;
     if (w->faults) TARN_TRY(close_holes(w, err));
-    for (size_t i = 0; i < w->pool->setup->n_columns; i++)
+    const tarn__load_setup *s = w->pool->setup;
+    for (size_t i = s->first; i < s->n_columns; i++)
         TARN_TRY(make_column(w, i, err));
     fill_batch(w);
     return TARN_OK;

@@ -268,7 +268,7 @@ static tarn_status set_column(tarn__load_setup *s, tarn__load_column *c,
 
 static bool has_column(const tarn__load_setup *s, const char *name)
 {
-    for (size_t i = 0; i < s->n_columns; i++)
+    for (size_t i = s->first; i < s->n_columns; i++)
         if (strcmp(s->columns[i].name, name) == 0) return true;
     for (size_t i = 0; i < s->n_extra; i++)
         if (strcmp(s->extra[i], name) == 0) return true;
@@ -305,8 +305,10 @@ static tarn_status set_collate(tarn__load_setup *s, tarn__load_column *c,
         return tarn__fail(err, TARN_ERR_USAGE,
                           "field %s: a loader stacks arrays of one shape without collate",
                           c->name);
-    if (c->way != TARN__LOAD_VALUE || c->as == TARN_LOAD_INTEGER ||
-        atomic_load(&c->hint) || (c->by_name && !are_arrays(s, c)))
+    bool arrays = c->way == TARN__LOAD_MAP ||
+                  (c->way == TARN__LOAD_VALUE && c->as != TARN_LOAD_INTEGER &&
+                   !atomic_load(&c->hint) && (!c->by_name || are_arrays(s, c)));
+    if (!arrays)
         return tarn__fail(err, TARN_ERR_USAGE,
                           "field %s cannot be padded or joined: it is not loaded as "
                           "arrays of different shapes",
@@ -325,6 +327,29 @@ static tarn_status set_collates(tarn__load_setup *s, const tarn_loader_options *
     if (!s->extra) return tarn__fail_memory(err);
     for (size_t i = 0; o->collate && i < s->n_columns; i++)
         if (o->collate[i]) TARN_TRY(set_collate(s, &s->columns[i], o->collate[i], err));
+    return TARN_OK;
+}
+
+/* --- The caller's function --------------------------------------------------------- */
+
+/* Adds the columns that it makes; batches begin with them. */
+static tarn_status set_map(tarn__load_setup *s, tarn_error *err)
+{
+    const tarn_loader_options *o = &s->o;
+    if (!o->map) return TARN_OK;
+    s->first = s->n_columns;
+    s->decodes = true;
+    for (size_t i = 0; i < o->n_map_fields; i++) {
+        const char *name = o->map_fields[i];
+        if (!name || !*name || has_column(s, name))
+            return tarn__fail(err, TARN_ERR_USAGE,
+                              "name %zu of map_fields is missing or occurs twice (%s)", i,
+                              name ? name : "NULL");
+        tarn__load_column *c = &s->columns[s->n_columns];
+        if (!(c->name = strdup(name))) return tarn__fail_memory(err);
+        c->way = TARN__LOAD_MAP;
+        s->n_columns++;
+    }
     return TARN_OK;
 }
 
@@ -372,7 +397,7 @@ static tarn_status set_columns(tarn__load_setup *s, tarn_error *err)
         return tarn__fail(err, TARN_ERR_USAGE,
                           "cannot load %zu fields (expected 1 to %u)", count,
                           (unsigned)TARN_MAX_DATASET_FIELDS);
-    s->columns = calloc(count + 1, sizeof *s->columns);
+    s->columns = calloc(count + o->n_map_fields + 1, sizeof *s->columns);
     if (!s->columns) return tarn__fail_memory(err);
     for (; s->n_columns < count; s->n_columns++) {
         uint32_t i = (uint32_t)s->n_columns;
@@ -406,7 +431,12 @@ tarn_status tarn__setup_check(const tarn_loader_options *o, tarn_error *err)
         return tarn__fail(err, TARN_ERR_USAGE, "unknown on_error: %d", (int)o->on_error);
     if (o->codecs && !o->fields)
         return tarn__fail(err, TARN_ERR_USAGE, "codecs need a list of fields");
-    if (o->collate && !o->fields)
+    if (!o->map != !o->map_fields || !o->map != !o->n_map_fields ||
+        o->n_map_fields > TARN_MAX_DATASET_FIELDS)
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "map and map_fields (1 to %u names) must be set together",
+                          (unsigned)TARN_MAX_DATASET_FIELDS);
+    if (o->collate && !o->fields && !o->map)
         return tarn__fail(err, TARN_ERR_USAGE, "collate needs a list of fields");
     if (!o->alloc != !o->free)
         return tarn__fail(err, TARN_ERR_USAGE, "alloc and free must be set together");
@@ -437,12 +467,14 @@ tarn_status tarn__setup_new(tarn_dataset *dataset, const tarn_loader_options *o,
     tarn_status status = tarn__options_take(&s->decode, sizeof s->decode, o->decode, err);
     if (status == TARN_OK) status = set_columns(s, err);
     if (status == TARN_OK) status = check_images(s, err);
+    if (status == TARN_OK) status = set_map(s, err);
     if (status == TARN_OK) status = set_collates(s, o, err);
     /* The caller's lists may be freed after this call. */
     s->o.decode = NULL;
     s->o.fields = NULL;
     s->o.codecs = NULL;
     s->o.collate = NULL;
+    s->o.map_fields = NULL;
     s->o.image = NULL;
     s->o.state = NULL;
     if (status == TARN_OK)

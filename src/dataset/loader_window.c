@@ -59,7 +59,7 @@ static void free_window(tarn__window *w)
         tarn__slab_free(&w->slabs[i]);
     free(w->strips);
     free(w->slabs);
-    free(w->batch.columns);
+    free(w->columns);
     free(w->samples);
     free(w->numbers);
     free((void *)w->faulty);
@@ -111,9 +111,9 @@ static bool alloc_window(const tarn__load_setup *s, tarn__window *w)
     w->announced = calloc(n * (s->n_columns + 1), sizeof *w->announced);
     w->strips = calloc(s->n_columns, sizeof *w->strips);
     w->slabs = calloc(w->n_slabs, sizeof *w->slabs);
-    w->batch.columns = calloc(s->n_columns + s->n_extra, sizeof *w->batch.columns);
+    w->columns = calloc(s->n_columns + s->n_extra, sizeof *w->columns);
     if (!w->samples || !w->numbers || !w->faulty || !w->deferred || !w->key_offsets ||
-        !w->wants || !w->announced || !w->strips || !w->slabs || !w->batch.columns)
+        !w->wants || !w->announced || !w->strips || !w->slabs || !w->columns)
         return false;
     for (size_t i = 0; i < s->n_columns; i++)
         if (!alloc_strip(s, &s->columns[i], &w->strips[i])) return false;
@@ -267,8 +267,8 @@ void tarn__window_name(const tarn__window *w, size_t slot, const char *name,
         tarn__error_place(err, place.path, place.offset);
     tarn_error named = *err;
     tarn__error_set(err, named.code, named.path[0] ? named.path : NULL, named.offset,
-                    "sample %llu (%s), field %s: %s", (unsigned long long)sample, shown,
-                    name ? name : "?", text);
+                    "sample %llu (%s)%s%s: %s", (unsigned long long)sample, shown,
+                    name ? ", field " : "", name ? name : "", text);
     err->sys_errno = named.sys_errno;
 }
 

@@ -1,9 +1,10 @@
-/* Padded and ragged values from C: arrays of callers, and fields of loaders, whose results
- * must not depend on threads, and which fail without memory and for values that do not
- * fit. tests/python/test_collate.py compares more of them with NumPy. */
+/* Padded and ragged values from C: arrays of callers, and fields of loaders, whose
+ * results must not depend on threads, and which fail without memory and for values that
+ * do not fit. tests/python/test_collate.py compares more of them with NumPy. */
 #include "loading.h"
 
-/* --- Arrays of callers --------------------------------------------------------------- */
+/* --- Arrays of callers ---------------------------------------------------------------
+ */
 
 static tarn_array numbers(int16_t *data, uint64_t count)
 {
@@ -103,7 +104,8 @@ static void invalid_options_and_arrays_are_refused(void **state)
     FAILS(TARN_ERR_USAGE, "element type", tarn_collate_plan(arrays, 2, &pad, &out, &err));
 }
 
-/* --- Fields of loaders --------------------------------------------------------------- */
+/* --- Fields of loaders ---------------------------------------------------------------
+ */
 
 static const tarn_load_field both[] = {{"rag.npy", TARN_LOAD_AUTO, NULL},
                                        {"png", TARN_LOAD_AUTO, NULL},
@@ -234,7 +236,8 @@ static void a_sample_that_is_too_long_is_a_hole(void **state)
     tarn_dataset_close(d);
 }
 
-/* Whatever on_error is: the samples are intact, and which of them is wrong is not clear. */
+/* Whatever on_error is: the samples are intact, and which of them is wrong is not clear.
+ */
 static void values_that_do_not_fit_together_fail_the_batch(void **state)
 {
     (void)state;
@@ -264,8 +267,8 @@ static void fields_that_are_not_arrays_are_refused_at_open(void **state)
 {
     (void)state;
     static const tarn_load_field fields[] = {
-        {"txt", TARN_LOAD_AUTO, NULL},         {"cls", TARN_LOAD_AUTO, NULL},
-        {"rag.npy", TARN_LOAD_BYTES, NULL},    {"rag.npy", TARN_LOAD_VIEWS, NULL},
+        {"txt", TARN_LOAD_AUTO, NULL},        {"cls", TARN_LOAD_AUTO, NULL},
+        {"rag.npy", TARN_LOAD_BYTES, NULL},   {"rag.npy", TARN_LOAD_VIEWS, NULL},
         {"rag.npy", TARN_LOAD_INTEGER, NULL},
     };
     tarn_dataset *d = open_path(fold_path(0));
