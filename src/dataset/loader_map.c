@@ -149,8 +149,8 @@ static tarn_status failed(tarn_status status, tarn_error *err)
     if (status == TARN_END)
         return tarn__fail(err, TARN_ERR_FORMAT, "the map dropped the sample");
     if ((unsigned)status > TARN_ERR_NO_FIELD)
-        return tarn__fail(err, TARN_ERR_USAGE, "the map returned %d, which is no status",
-                          (int)status);
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "the map returned %d, which is not a status", (int)status);
     err->path[sizeof err->path - 1] = err->message[sizeof err->message - 1] = '\0';
     if (!err->message[0])
         return tarn__fail(err, status, "the map failed: %s", tarn_status_name(status));

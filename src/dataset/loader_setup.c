@@ -325,8 +325,10 @@ static tarn_status set_collates(tarn__load_setup *s, const tarn_loader_options *
 {
     s->extra = calloc(2 * s->n_columns + 1, sizeof *s->extra);
     if (!s->extra) return tarn__fail_memory(err);
-    for (size_t i = 0; o->collate && i < s->n_columns; i++)
-        if (o->collate[i]) TARN_TRY(set_collate(s, &s->columns[i], o->collate[i], err));
+    const tarn_collate_options *const *list = o->collate;
+    for (size_t i = s->first; list && i < s->n_columns; i++)
+        if (list[i - s->first])
+            TARN_TRY(set_collate(s, &s->columns[i], list[i - s->first], err));
     return TARN_OK;
 }
 

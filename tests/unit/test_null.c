@@ -290,6 +290,10 @@ static void functions_of_loader_name_the_argument_that_is_null(void **state)
 {
     (void)state;
     REFUSES("dataset", tarn_loader_open(NULL, NULL, ANY, &err));
+    REFUSES("out", tarn_map_put(NULL, 0, ANY, &err));
+    REFUSES("value", tarn_map_put(ANY, 0, NULL, &err));
+    REFUSES("out", tarn_map_room(NULL, 0, (tarn_dtype){0}, 0, NULL, ANY, &err));
+    REFUSES("data", tarn_map_room(ANY, 0, (tarn_dtype){0}, 0, NULL, NULL, &err));
     REFUSES("out", tarn_loader_open(ANY, NULL, NULL, &err));
     REFUSES("loader", tarn_loader_next(NULL, TARN_NO_TIMEOUT, ANY, &err));
     REFUSES("out", tarn_loader_next(ANY, TARN_NO_TIMEOUT, NULL, &err));
