@@ -64,7 +64,7 @@ cc -Wall -Wextra -Werror "$root/examples/tokens.c" $(pkg-config --cflags --libs 
 "$scratch/tokens" "$scratch/data" txt 0 >"$scratch/out"
 "$scratch/tokens" "$scratch/data" txt 3 | diff "$scratch/out" -
 grep -q ' tokens, the first is ' "$scratch/out"
-test "$(wc -l <"$scratch/out")" = 10
+test "$(wc -l <"$scratch/out")" = 9 # the text of one sample is empty
 # shellcheck disable=SC2046
 cc -Wall -Wextra -Werror "$root/examples/writer.c" $(pkg-config --cflags --libs tarn) \
     -o "$scratch/writer"
