@@ -745,7 +745,7 @@ static void prefetching_skips_missing_samples(void **state)
     tarn_dataset_close(d);
 }
 
-/* Otherwise one pass over a large dataset would make all later random batches slower. */
+/* Otherwise reading a large dataset once would make all later random batches slower. */
 static void announcing_in_file_order_does_not_change_how_batches_are_read(void **state)
 {
     (void)state;
