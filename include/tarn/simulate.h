@@ -54,9 +54,9 @@ TARN_API void tarn_simulation_options_init(tarn_simulation_options *options, siz
 #define TARN_MAX_SIMULATED_LOADERS 65536u
 
 /* Simulates loaders that run at the same time on one machine, such as those of its ranks,
- * from their current positions. Loaders of datasets that were made from one opened dataset
- * read the same files. The loaders are not changed. They must not be used or closed before
- * the simulation is closed. Close it with tarn_simulation_close. */
+ * from their current positions. Loaders of datasets that were made from one opened
+ * dataset read the same files. The loaders are not changed. They must not be used or
+ * closed before the simulation is closed. Close it with tarn_simulation_close. */
 TARN_API TARN_CHECKED tarn_status tarn_simulation_open(
     tarn_loader *const *loaders, size_t count, const tarn_simulation_options *options,
     tarn_simulation **out, tarn_error *err);

@@ -61,8 +61,7 @@ static tarn_status member_init(member *m, const tarn_loader *l,
     m->worker.fields = calloc(templates + 1, sizeof *m->worker.fields);
     m->fetchers = calloc(m->ahead.fetchers + 1, sizeof *m->fetchers);
     m->delivered = calloc(m->ahead.depth + 1, sizeof *m->delivered);
-    if (!m->worker.fields || !m->fetchers || !m->delivered)
-        return tarn__fail_memory(err);
+    if (!m->worker.fields || !m->fetchers || !m->delivered) return tarn__fail_memory(err);
     tarn__pace_init(&m->pace, TARN__FETCH_MOST);
     if (o->connections) m->pace.limit = m->pace.most = o->connections;
     m->epoch = tarn__loader_epoch(l, &m->number);
@@ -89,10 +88,11 @@ static tarn_status check_options(const tarn_simulation_options *o, size_t count,
                           "cannot simulate %zu loaders (expected 1 to %u)", count,
                           TARN_MAX_SIMULATED_LOADERS);
     if (!(o->latency >= 0 && o->latency < 1e6) || !(o->bandwidth >= 0))
-        return tarn__fail(err, TARN_ERR_USAGE,
-                          "a latency of %g seconds and a bandwidth of %g bytes per second "
-                          "(expected positive numbers)",
-                          o->latency, o->bandwidth);
+        return tarn__fail(
+            err, TARN_ERR_USAGE,
+            "a latency of %g seconds and a bandwidth of %g bytes per second "
+            "(expected positive numbers)",
+            o->latency, o->bandwidth);
     return TARN_OK;
 }
 
@@ -177,8 +177,7 @@ static void spend(tarn_simulation *s, member *m, uint64_t requests, uint64_t byt
                             full);
     }
     *fetcher = done;
-    if (m->n_delivered)
-        done = later(done, m->delivered[(m->n_delivered - 1) % ring]);
+    if (m->n_delivered) done = later(done, m->delivered[(m->n_delivered - 1) % ring]);
     m->delivered[m->n_delivered++ % ring] = done;
     s->now = later(s->now, done);
 }
@@ -190,8 +189,7 @@ static tarn_status count_window(tarn_simulation *s, member *m, tarn_error *err)
 {
     tarn__window *w = m->window;
     TARN_TRY(tarn_order_fill(w->order, w->from, w->count, w->samples, err));
-    tarn__remote_task before =
-        tarn__remote_begin((tarn__remote_task){.tally = s->tally});
+    tarn__remote_task before = tarn__remote_begin((tarn__remote_task){.tally = s->tally});
     tarn_status status = tarn__window_stock(&m->worker, w, err);
     tarn__remote_begin(before);
     tarn__stock_empty(&w->stock);

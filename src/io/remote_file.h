@@ -10,8 +10,8 @@
  * may make them at the same time; the second to finish throws its own away. No lock is
  * held, because finding credentials may take long. */
 struct tarn__remote {
-    uint64_t number;         /* in the order of opening: files are read in this order */
-    tarn__counted *counted;  /* requests are only counted; or NULL */
+    uint64_t number;        /* in the order of opening: files are read in this order */
+    tarn__counted *counted; /* requests are only counted; or NULL */
     char *url, *shown, *dataset;
     tarn__cachedir *cache;
     tarn__object_id *known; /* or NULL */

@@ -169,8 +169,8 @@ static bool is_there(const tarn__counted *c, uint64_t block)
 static tarn_status open_map(tarn__counted *c, tarn_error *err)
 {
     if (c->there) return TARN_OK;
-    c->there =
-        calloc((size_t)(tarn__cache_blocks(c->size) / TARN__CACHE_WORD) + 1, sizeof *c->there);
+    c->there = calloc((size_t)(tarn__cache_blocks(c->size) / TARN__CACHE_WORD) + 1,
+                      sizeof *c->there);
     if (!c->there) return tarn__fail_memory(err);
     c->tally->used += tarn__cache_map_size(c->size);
     return TARN_OK;

@@ -38,7 +38,8 @@ struct tarn__remote *tarn__tally_remote(tarn__tally *tally, const tarn__files *f
                                         uint32_t file);
 TARN_CHECKED tarn_status tarn__tally_status(const tarn__tally *tally, tarn_error *err);
 
-/* --- For remote_read.c --------------------------------------------------------------- */
+/* --- For remote_read.c ---------------------------------------------------------------
+ */
 
 /* What is known of a file. */
 typedef struct tarn__counted {

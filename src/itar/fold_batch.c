@@ -25,8 +25,7 @@ static tarn_status locate_one(const tarn__fold *f, bool remote, tarn__spot *spot
     spot->size = row.size;
     spot->file = row.shard;
     spot->head = TARN__BLOCK;
-    if (remote)
-        spot->head += (uint16_t)tarn__locate_before(&f->place, &row, spot->row);
+    if (remote) spot->head += (uint16_t)tarn__locate_before(&f->place, &row, spot->row);
     spot->made = false;
     return TARN_OK;
 }

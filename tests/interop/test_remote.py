@@ -117,6 +117,18 @@ def with_nginx(web, folder):
         finally:
             del os.environ["CURL_CA_BUNDLE"]
 
+    def nothing_kept():
+        """with an empty text for a cache nothing is kept, also if TARN_CACHE is set"""
+        with tempfile.TemporaryDirectory() as cache:
+            os.environ["TARN_CACHE"] = cache
+            try:
+                same(open_raw(f"{url}:train", cache="")[5], open_raw(folder)[5])
+                expect(not os.listdir(cache), os.listdir(cache))
+                same(open_raw(f"{url}:train")[5], open_raw(folder)[5])
+                expect(os.listdir(cache), "TARN_CACHE is not used")
+            finally:
+                del os.environ["TARN_CACHE"]
+
     def local_index():
         """a local index is used instead of the one beside the shards"""
         (web.www / "bare").mkdir(exist_ok=True)
@@ -159,7 +171,7 @@ def with_nginx(web, folder):
             same(pickle.loads(text)[2], far[2])
             expect(pickle.loads(text) == far, "another dataset")
 
-    return [nginx_without_a_cache, nginx_with_a_cache, encrypted, local_index, states_and_mixes, pickles]
+    return [nginx_without_a_cache, nginx_with_a_cache, nothing_kept, encrypted, local_index, states_and_mixes, pickles]
 
 
 def other_files(store):
