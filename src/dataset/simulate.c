@@ -156,6 +156,19 @@ static double later(double a, double b)
     return a > b ? a : b;
 }
 
+/* An epoch begins when the one before it was delivered. */
+static void begin_epoch(tarn_simulation *s)
+{
+    s->line = s->now;
+    for (size_t i = 0; i < s->count; i++) {
+        member *m = &s->members[i];
+        m->slots = s->now;
+        m->n_delivered = 0;
+        for (unsigned k = 0; k <= m->ahead.fetchers; k++)
+            m->fetchers[k] = s->now;
+    }
+}
+
 /* The time at which a window with these requests is delivered. */
 static void spend(tarn_simulation *s, member *m, uint64_t requests, uint64_t bytes,
                   uint64_t window_bytes)
@@ -254,6 +267,7 @@ tarn_status tarn_simulation_next(tarn_simulation *s, tarn_simulated_epoch *out,
         first = s->members[i].epoch;
     if (!first || (s->o.epochs && s->epochs >= s->o.epochs)) return TARN_END;
     e.epoch = first->number;
+    begin_epoch(s);
     while (any) {
         any = false;
         for (size_t i = 0; i < s->count; i++) {
