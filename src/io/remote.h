@@ -15,9 +15,12 @@
 
 struct tarn__tally;
 
-#define TARN__REMOTE_GAP    (256u << 10) /* ranges with a smaller gap are one request */
-#define TARN__REMOTE_MOST   (8u << 20)   /* bytes of a request */
-#define TARN__REMOTE_FLIGHT (64u << 20)  /* bytes of one reader under way at once */
+#define TARN__REMOTE_GAP (256u << 10) /* ranges with a smaller gap are one request ...   \
+                                       */
+#define TARN__REMOTE_SMALL_GAP                                                           \
+    (32u << 10) /* ... if most of it is wanted, or the gap is even smaller */
+#define TARN__REMOTE_MOST   (8u << 20)  /* bytes of a request */
+#define TARN__REMOTE_FLIGHT (64u << 20) /* bytes of one reader under way at once */
 
 /* The defaults of tarn_source_options. */
 #define TARN__FETCH_LIMITS                                                               \

@@ -457,16 +457,23 @@ static tarn_status begin_run(work *w, const stretch *s, tarn_error *err)
 
 /* --- All of them ------------------------------------------------------------------- */
 
+/* Gaps cost bandwidth and memory, so larger ones are fetched only if all gaps of the run
+ * are together not larger than what is wanted of it. */
 static stretch next_run(const work *w, size_t first)
 {
     const part *p = &w->parts[first];
     stretch s = {first, first + 1, p->from, p->to};
+    uint64_t wanted = p->to - p->from, gaps = 0;
     for (; s.end < w->count; s.end++) {
         const part *next = &w->parts[s.end];
         uint64_t to = next->to > s.to ? next->to : s.to;
-        if (next->remote != p->remote || next->from > s.to + TARN__REMOTE_GAP ||
+        uint64_t gap = next->from > s.to ? next->from - s.to : 0;
+        if (next->remote != p->remote || gap > TARN__REMOTE_GAP ||
             to - s.from > TARN__REMOTE_MOST)
             break;
+        wanted += next->to - next->from;
+        gaps += gap;
+        if (gap > TARN__REMOTE_SMALL_GAP && gaps > wanted) break;
         s.to = to;
     }
     return s;
