@@ -314,11 +314,11 @@ static bool narrow(const work *w, const stretch *s, uint64_t from, uint64_t to,
     return out->end > 0;
 }
 
+/* If another program shortened the copy, or its disk fails, the bytes are fetched. */
 static tarn_status read_copy(work *w, const stretch *s, const tarn__cached *cached,
                              tarn_error *err)
 {
     uint64_t from, to;
-    tarn_error why;
     tarn__counted *counted = w->parts[s->first].remote->counted;
     for (size_t i = s->first; i < s->end; i++) {
         const part *p = &w->parts[i];
@@ -330,8 +330,8 @@ static tarn_status read_copy(work *w, const stretch *s, const tarn__cached *cach
         }
         if (tarn__read_exact(tarn__cached_fd(cached), tarn__cached_path(cached),
                              p->data + (from - p->from), (size_t)(to - from), from,
-                             &why) != TARN_OK)
-            TARN_TRY(note_failure(w, &one, &why, err));
+                             NULL) != TARN_OK)
+            TARN_TRY(begin_job(w, &one, NULL, 0, 0, err));
     }
     return TARN_OK;
 }

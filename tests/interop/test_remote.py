@@ -418,6 +418,20 @@ def failing(c):
             for one, other in zip(open_raw(c.url, cache=cache), c.near, strict=True):
                 same(one, other)
 
+    def shortened_copy():
+        """a copy that another program shortened while it is open is not used any more"""
+        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as cache:
+            big = make_fold(folder, shards=2, samples=6, size=100_000)
+            c.store.put_folder(big, "/short/")
+            far, near = open_raw(f"{c.store.url}/short:train", cache=cache), open_raw(big)
+            same(far[1], near[1])
+            same(far[8], near[8])
+            for path in pathlib.Path(cache).rglob("*.tar"):
+                os.truncate(path, 100)
+            for _ in range(2):
+                for i in range(len(near)):
+                    same(far[i], near[i])
+
     def gone():
         """a server that is gone is one clear error for each batch, not a hang"""
         store = Store()
@@ -482,7 +496,7 @@ def failing(c):
                 expect(os.waitpid(child, 0)[1] == 0, "the child failed")
                 same(far[6], c.near[6])
 
-    return [replaced, damaged, damaged_once, broken_copy, gone, unindexed, interrupted, forked]
+    return [replaced, damaged, damaged_once, broken_copy, shortened_copy, gone, unindexed, interrupted, forked]
 
 
 def s3_checks(folder):

@@ -30,7 +30,7 @@ os.environ["no_proxy"] = "*"
 
 READERS, SHARDS, SAMPLES = 5, 8, 120
 HANG = 180  # seconds without progress
-MEMORY = 400 << 20
+MEMORY = 700 << 20  # 256 MiB of windows, and what the requests of their threads need
 DESCRIPTORS = 300
 SPOILED = [("cut", 5000), ("reset", 3000), ("hangup", 0), ("busy", 0), ("flip", 0), ("shorter", 0), ("shifted", 0),
            ("whole", 0), ("long", 0), ("short", 0), ("unranged", 0), ("total", 0), ("gzip", 0), ("garbage", 0),
