@@ -51,6 +51,8 @@ def epoch(tarn, job):
             for batch in loader:
                 first = first or time.monotonic()
                 samples += len(batch["__key__"])
+                if job.get("first_only"):
+                    break
             out.append({"first": first - began, "seconds": time.monotonic() - began, "cpu": cpu() - used, "samples": samples,
                         "began": began, "ended": time.monotonic(), "number": number})
             began = time.monotonic()
@@ -141,7 +143,8 @@ class Setting:
                         member = tarfile.TarInfo(f"s{shard:05d}_{k:05d}.{field}")
                         member.size = len(data)
                         archive.addfile(member, io.BytesIO(data))
-        subprocess.run([self.build / "tarn", "index", folder, "--sums", "-q"], check=True)
+        subprocess.run([self.build / "tarn", "index", folder, "--sums"], check=True, stdout=subprocess.DEVNULL,
+                       stderr=subprocess.DEVNULL)
         return folder
 
     def tarn(self, what, url, env=None, start=False, **more):
@@ -253,8 +256,9 @@ def first(s):
     out = {}
     with Line(s.web.port, 0.1, 0) as line:
         for shards in (10, 1000):
-            folder = s.fold(f"first{shards}", shards, 128, 100)
-            found = [s.tarn("epoch", f"{line.url}/{folder.name}:train", shuffle=True, open={"index": str(folder / "train.taridx")})
+            folder = s.fold(f"first{shards}", shards, 1280 // shards + 8, 100)
+            found = [s.tarn("epoch", f"{line.url}/{folder.name}:train", shuffle=True, first_only=True,
+                            open={"index": str(folder / "train.taridx")})
                      for _ in range(ROUNDS)]
             out[str(shards)] = statistics.median(one["epochs"][0]["first"] for one in found) / 0.1
     return out

@@ -63,6 +63,8 @@ static tarn_status member_init(member *m, const tarn_loader *l,
     m->delivered = calloc(m->ahead.depth + 1, sizeof *m->delivered);
     if (!m->worker.fields || !m->fetchers || !m->delivered) return tarn__fail_memory(err);
     tarn__pace_init(&m->pace, TARN__FETCH_MOST);
+    tarn__pace_note(&m->pace, 0, 0, 0, true);
+    tarn__pace_note(&m->pace, (int64_t)(o->latency * 1e3), 0, 0, true);
     if (o->connections) m->pace.limit = m->pace.most = o->connections;
     m->epoch = tarn__loader_epoch(l, &m->number);
     if (m->epoch) tarn__epoch_use(m->epoch);

@@ -15,8 +15,9 @@
 
 struct tarn__tally;
 
-#define TARN__REMOTE_GAP (256u << 10) /* ranges with a smaller gap are one request ...   \
-                                       */
+#define TARN__REMOTE_GAP                                                                 \
+    (256u << 10) /* ranges with a smaller gap are one request ...                        \
+                  */
 #define TARN__REMOTE_SMALL_GAP                                                           \
     (32u << 10) /* ... if most of it is wanted, or the gap is even smaller */
 #define TARN__REMOTE_MOST   (8u << 20)  /* bytes of a request */
