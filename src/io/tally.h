@@ -1,6 +1,6 @@
 /* Counts what reads of remote files would request, and sends nothing. While a tally is
  * the task of a thread, its reads go through the same code as others (remote_read.c), on
- * stand-ins for the files: their requests are added up, and their cache is a map of
+ * placeholders of the files: their requests are added up, and their cache is a map of
  * blocks in memory. The files may be local.
  *
  * A tally is used by one thread. It simulates several readers, one at a time, which share
@@ -32,8 +32,8 @@ const tarn__tally_counts *tarn__tally_get(const tarn__tally *tally);
 /* Bytes of the cache on disk. */
 uint64_t tarn__tally_kept(const tarn__tally *tally);
 
-/* The stand-in for a file; NULL if memory is exhausted, or the size of the file cannot be
- * found out. tarn__tally_status then says which. */
+/* The placeholder of a file; NULL if memory is exhausted, or the size of the file cannot
+ * be found out. tarn__tally_status then says which. */
 struct tarn__remote *tarn__tally_remote(tarn__tally *tally, const tarn__files *files,
                                         uint32_t file);
 TARN_CHECKED tarn_status tarn__tally_status(const tarn__tally *tally, tarn_error *err);

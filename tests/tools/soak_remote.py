@@ -4,7 +4,7 @@ and the cache fail now and then.
 
   soak_remote.py [MINUTES] [--seed N]
 
-The server is nginx behind tests/interop/fault_proxy.py, which spoils one response in twenty. Meanwhile
+The server is nginx, read through tests/interop/fault_proxy.py, which spoils one response in twenty. Meanwhile
 readers are killed, bytes of the cache are changed, its files are truncated or removed, and shards are
 replaced by equal ones with another date. Every sample must have the bytes of the local fold, or fail with
 an error that names the URL. A reader that makes no progress, or whose memory or number of descriptors
