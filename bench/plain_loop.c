@@ -1,14 +1,16 @@
 /* The plain loop of libcurl-multi that bench/cloud.py compares with: downloads ranges, a
- * number of them at once, and forgets them.
+ * number of them at once, into memory, or into files.
  *
- *     plain_loop CONNECTIONS < RANGES
+ *     plain_loop CONNECTIONS [FOLDER] < RANGES
  *
- * Each line of RANGES is a URL, the first and the last byte. Prints seconds, and seconds
- * of CPU time. */
+ * Each line of RANGES is a URL, the first and the last byte. The files in FOLDER have the
+ * last parts of the URLs as names. Prints seconds, and seconds of CPU time. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <curl/curl.h>
 
@@ -26,8 +28,12 @@ static size_t count, next_range;
 
 typedef struct slot {
     CURL *easy;
-    unsigned long long left;
+    const range *range;
+    char *data;
+    size_t room, got;
 } slot;
+
+static const char *folder; /* or NULL */
 
 static void die(const char *what)
 {
@@ -50,18 +56,31 @@ static void read_ranges(void)
 static size_t take(char *data, size_t one, size_t len, void *context)
 {
     slot *s = context;
-    (void)data;
-    if (one * len > s->left) die("too many bytes");
-    s->left -= one * len;
+    if (one * len > s->room - s->got) die("too many bytes");
+    memcpy(s->data + s->got, data, one * len);
+    s->got += one * len;
     return one * len;
+}
+
+static void store(const slot *s)
+{
+    char path[2 * TEXT];
+    snprintf(path, sizeof path, "%s%s", folder, strrchr(s->range->url, '/'));
+    int fd = open(path, O_WRONLY | O_CREAT, 0666);
+    if (fd < 0 || pwrite(fd, s->data, s->got, (off_t)s->range->first) != (ssize_t)s->got)
+        die("cannot write");
+    close(fd);
 }
 
 static void ask(CURLM *multi, slot *s)
 {
     char text[64];
-    const range *r = &ranges[next_range++];
+    const range *r = s->range = &ranges[next_range++];
+    size_t size = r->last - r->first + 1;
+    if (size > s->room && !(s->data = realloc(s->data, size))) die("out of memory");
+    s->room = size;
+    s->got = 0;
     snprintf(text, sizeof text, "%llu-%llu", r->first, r->last);
-    s->left = r->last - r->first + 1;
     curl_easy_setopt(s->easy, CURLOPT_URL, r->url);
     curl_easy_setopt(s->easy, CURLOPT_RANGE, text);
     curl_multi_add_handle(multi, s->easy);
@@ -96,7 +115,8 @@ static void download(CURLM *multi, slot *slots, size_t at_once)
             if (message->data.result != CURLE_OK)
                 die(curl_easy_strerror(message->data.result));
             curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&s);
-            if (s->left) die("too few bytes");
+            if (s->got != s->range->last - s->range->first + 1) die("too few bytes");
+            if (folder) store(s);
             curl_multi_remove_handle(multi, s->easy);
             if (next_range < count) ask(multi, s);
             done++;
@@ -109,8 +129,9 @@ int main(int argc, char **argv)
 {
     static slot slots[MOST];
     struct rusage used;
-    size_t at_once = argc == 2 ? (size_t)atoi(argv[1]) : 0;
-    if (at_once < 1 || at_once > MOST) die("plain_loop CONNECTIONS < RANGES");
+    size_t at_once = argc == 2 || argc == 3 ? (size_t)atoi(argv[1]) : 0;
+    if (at_once < 1 || at_once > MOST) die("plain_loop CONNECTIONS [FOLDER] < RANGES");
+    if (argc == 3) folder = argv[2];
     read_ranges();
     curl_global_init(CURL_GLOBAL_DEFAULT);
     double began = now();
