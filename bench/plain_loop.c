@@ -4,7 +4,8 @@
  *     plain_loop CONNECTIONS [FOLDER] < RANGES
  *
  * Each line of RANGES is a URL, the first and the last byte. The files in FOLDER have the
- * last parts of the URLs as names. Prints seconds, and seconds of CPU time. */
+ * last parts of the URLs as names. Prints seconds, seconds of
+ * CPU time, and the median of the seconds of a range. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +26,7 @@ typedef struct range {
 
 static range *ranges;
 static size_t count, next_range;
+static double *times;
 
 typedef struct slot {
     CURL *easy;
@@ -117,12 +119,19 @@ static void download(CURLM *multi, slot *slots, size_t at_once)
             curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&s);
             if (s->got != s->range->last - s->range->first + 1) die("too few bytes");
             if (folder) store(s);
+            curl_easy_getinfo(s->easy, CURLINFO_TOTAL_TIME, &times[done]);
             curl_multi_remove_handle(multi, s->easy);
             if (next_range < count) ask(multi, s);
             done++;
         }
         if (done < count) curl_multi_poll(multi, NULL, 0, 1000, NULL);
     }
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
 }
 
 int main(int argc, char **argv)
@@ -133,13 +142,16 @@ int main(int argc, char **argv)
     if (at_once < 1 || at_once > MOST) die("plain_loop CONNECTIONS [FOLDER] < RANGES");
     if (argc == 3) folder = argv[2];
     read_ranges();
+    if (!(times = calloc(count + 1, sizeof *times))) die("out of memory");
     curl_global_init(CURL_GLOBAL_DEFAULT);
     double began = now();
     download(curl_multi_init(), slots, at_once);
     double seconds = now() - began;
     getrusage(RUSAGE_SELF, &used);
-    printf("%.6f %.6f\n", seconds,
+    qsort(times, count, sizeof *times, by_value);
+    printf("%.6f %.6f %.7f\n", seconds,
            (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
-               1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec));
+               1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec),
+           times[count / 2]);
     return 0;
 }
