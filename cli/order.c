@@ -5,20 +5,15 @@
 
 #include "sources.h"
 
-/* Data about the samples that some kinds of order need. */
-typedef struct arrays {
-    uint64_t *shards; /* samples in each */
-    double *weights;
-    int64_t *classes;
-    uint64_t *lengths;
-} arrays;
+typedef cli_order_arrays arrays;
 
-static void arrays_free(arrays *a)
+void cli_order_arrays_free(cli_order_arrays *a)
 {
     free(a->shards);
     free(a->weights);
     free(a->classes);
     free(a->lengths);
+    *a = (arrays){0};
 }
 
 static bool parse_number(const char *text, uint64_t *out)
@@ -90,7 +85,7 @@ static const char *const of_kinds[] = {"seed",   "epoch",  "by",  "block", "chun
 
 static bool take_options(const cli_args *args, tarn_order_options *o)
 {
-    bool kind = cli_has(args, "order");
+    bool kind = cli_has(args, "order") || o->kind != TARN_ORDER_IDENTITY;
     if (!take_kind(args, o)) return false;
     for (size_t i = 0; !kind && of_kinds[i]; i++)
         if (cli_has(args, of_kinds[i])) {
@@ -166,13 +161,11 @@ static tarn_status learn(const cli_sources *s, const char *by, tarn_order_option
 
 /* --- The order --------------------------------------------------------------------- */
 
-static tarn_status list_order(const cli_sources *s, const char *by, tarn_order_options *o,
+static tarn_status list_order(const cli_sources *s, const tarn_order_options *o,
                               uint64_t **out, uint64_t *out_count, tarn_error *err)
 {
-    arrays a = {0};
     tarn_order *order = NULL;
-    tarn_status status = learn(s, by, o, &a, err);
-    if (status == TARN_OK) status = tarn_order_open(s->count, o, &order, err);
+    tarn_status status = tarn_order_open(s->count, o, &order, err);
     if (status == TARN_OK) {
         tarn_order_info info;
         tarn_order_info_get(order, &info, sizeof info);
@@ -182,7 +175,6 @@ static tarn_status list_order(const cli_sources *s, const char *by, tarn_order_o
         status = tarn_order_fill(order, 0, *out_count, *out, err);
     }
     tarn_order_close(order);
-    arrays_free(&a);
     return status;
 }
 
@@ -206,22 +198,35 @@ static tarn_status move_mix(cli_sources *s, uint64_t epoch, tarn_error *err)
     return TARN_OK;
 }
 
+int cli_order_options(const cli_args *args, cli_sources *sources, cli_order_arrays *data,
+                      tarn_order_options *out)
+{
+    tarn_error err;
+    const char *by = cli_value(args, "by");
+    if (!take_options(args, out)) return CLI_USAGE;
+    if (out->kind >= TARN_ORDER_WEIGHTED && !by)
+        return cli_usage(args->command, "--order %s needs --by FIELD",
+                         cli_value(args, "order"));
+    if (move_mix(sources, out->epoch, &err) == TARN_OK &&
+        learn(sources, by, out, data, &err) == TARN_OK)
+        return CLI_OK;
+    return cli_fail(&err);
+}
+
 int cli_order(const cli_args *args, cli_sources *sources, uint64_t **out,
               uint64_t *out_count)
 {
     tarn_error err;
+    arrays a = {0};
     tarn_order_options o = TARN_ORDER_OPTIONS_INIT;
-    const char *by = cli_value(args, "by");
-    if (!take_options(args, &o)) return CLI_USAGE;
-    if (o.kind >= TARN_ORDER_WEIGHTED && !by)
-        return cli_usage(args->command, "--order %s needs --by FIELD",
-                         cli_value(args, "order"));
     *out = NULL;
     *out_count = 0;
-    if (move_mix(sources, o.epoch, &err) == TARN_OK &&
-        list_order(sources, by, &o, out, out_count, &err) == TARN_OK)
-        return CLI_OK;
+    int status = cli_order_options(args, sources, &a, &o);
+    if (status == CLI_OK && list_order(sources, &o, out, out_count, &err) != TARN_OK)
+        status = cli_fail(&err);
+    cli_order_arrays_free(&a);
+    if (status == CLI_OK) return CLI_OK;
     free(*out);
     *out = NULL;
-    return cli_fail(&err);
+    return status;
 }
