@@ -1,6 +1,7 @@
 /* loader.c: the native loader (tarn/loader.h). Its threads never use Python. The thread
  * that asks for a batch waits without the GIL, in slices, and then converts the batch to
  * Python objects with the GIL. */
+#include "arena.h"
 #include "dataset.h"
 
 #include <string.h>
@@ -36,6 +37,7 @@ typedef struct loader {
     column *columns;
     size_t n_columns;
     PyObject *fallback; /* or NULL */
+    PyObject *memory;   /* where arrays are allocated, or NULL */
     int numbers;        /* batches also have the numbers and the epoch of their samples */
     pid_t busy;         /* the process of which a thread is in the loader, or 0 */
 } loader;
@@ -168,24 +170,40 @@ static tarn_load_field *take_fields(loader *self, const char ***out_codecs)
     return NULL;
 }
 
+static int take_memory(loader *self, PyObject *memory, tarn_loader_options *o)
+{
+    if (memory == Py_None) return 0;
+    if (Py_TYPE(memory) != self->state->arena_type) {
+        PyErr_SetString(PyExc_TypeError, "memory must be a _Memory");
+        return -1;
+    }
+    Py_INCREF(memory);
+    self->memory = memory;
+    o->alloc = tarnpy_arena_alloc;
+    o->free = tarnpy_arena_free;
+    o->memory_context = ((arena_object *)memory)->arena;
+    return 0;
+}
+
 static int take_options(loader *self, PyObject *kw, tarn_loader_options *o,
                         tarn_image_steps *steps, tarn_decode_options *decode)
 {
     static const char *const names[] = {
         "batch",    "equal_batches", "drop_last", "seed",    "state",    "threads",
         "prefetch", "epochs",        "image",     "no_keys", "on_error", "error_limit",
-        "numbers",  "exif",          "fallback",  NULL};
+        "numbers",  "exif",          "fallback",  "memory",  NULL};
     static const char *const errors[] = {"raise", "skip", "replace", NULL};
-    PyObject *image = Py_None, *fallback = Py_None, *nothing = PyTuple_New(0);
+    PyObject *image = Py_None, *fallback = Py_None, *memory = Py_None,
+             *nothing = PyTuple_New(0);
     const char *on_error = "raise";
     Py_ssize_t state_len = 0;
     int no_keys = 0, equal = 0, drop = 0, exif = 0;
     if (!nothing) return -1;
     int parsed = PyArg_ParseTupleAndKeywords(
-        nothing, kw, "|$KppKz#IIKOpsKppO:loader", TARNPY_KEYWORDS(names), &o->batch,
+        nothing, kw, "|$KppKz#IIKOpsKppOO:loader", TARNPY_KEYWORDS(names), &o->batch,
         &equal, &drop, &o->seed, &o->state, &state_len, &o->threads, &o->prefetch,
         &o->epochs, &image, &no_keys, &on_error, &o->error_limit, &self->numbers, &exif,
-        &fallback);
+        &fallback, &memory);
     Py_DECREF(nothing);
     if (!parsed) return -1;
     int policy = word_of(self->state, "on_error", on_error, errors);
@@ -203,6 +221,7 @@ static int take_options(loader *self, PyObject *kw, tarn_loader_options *o,
         o->fallback = tarnpy_fallback;
         o->fallback_context = fallback;
     }
+    if (take_memory(self, memory, o) != 0) return -1;
     if (image == Py_None) return 0;
     if (take_steps(self->state, image, steps) != 0) return -1;
     o->image = steps;
@@ -284,6 +303,7 @@ static void loader_dealloc(PyObject *object)
     PyMem_Free(self->columns);
     Py_XDECREF(self->items);
     Py_XDECREF(self->fallback);
+    Py_XDECREF(self->memory);
     Py_XDECREF(self->views);
     Py_XDECREF(self->handle);
     tarnpy_free(object);
@@ -434,25 +454,37 @@ static PyObject *key_list(const tarn_batch *batch)
     return list;
 }
 
-/* The numbers and the epoch of the samples, for functions that need them. */
-static int put_numbers(PyObject *dict, const tarn_batch *batch)
+static PyObject *number_list(const uint64_t *numbers, size_t count)
 {
-    PyObject *list = PyList_New((Py_ssize_t)batch->count);
-    for (size_t i = 0; list && i < batch->count; i++) {
-        PyObject *number = PyLong_FromUnsignedLongLong(batch->samples[i]);
+    PyObject *list = PyList_New((Py_ssize_t)count);
+    for (size_t i = 0; list && i < count; i++) {
+        PyObject *number = PyLong_FromUnsignedLongLong(numbers[i]);
         if (!number || PyList_SetItem(list, (Py_ssize_t)i, number) != 0) Py_CLEAR(list);
     }
-    PyObject *numbers = PyUnicode_FromString("__number__");
-    PyObject *epoch = PyUnicode_FromString("__epoch__");
-    int failed = numbers && epoch ? 0 : -1;
-    if (!failed)
-        failed = tarnpy_put(dict, numbers, list);
-    else
-        Py_XDECREF(list);
-    if (!failed)
-        failed = tarnpy_put(dict, epoch, PyLong_FromUnsignedLongLong(batch->epoch));
-    Py_XDECREF(numbers);
-    Py_XDECREF(epoch);
+    return list;
+}
+
+/* What functions need to know of the samples: (their numbers, their places in the batch
+ * and their positions in the epoch, how many there were before some were left out, the
+ * epoch). */
+static int put_numbers(PyObject *dict, const tarn_batch *batch)
+{
+    uint64_t *places = PyMem_Calloc(2 * batch->count + 1, sizeof *places);
+    if (!places) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    size_t planned = tarn_batch_places(batch, places, places + batch->count);
+    PyObject *about =
+        Py_BuildValue("NNNnK", number_list(batch->samples, batch->count),
+                      number_list(places, batch->count),
+                      number_list(places + batch->count, batch->count),
+                      (Py_ssize_t)planned, (unsigned long long)batch->epoch);
+    PyMem_Free(places);
+    PyObject *name = PyUnicode_FromString("__about__");
+    int failed = name ? tarnpy_put(dict, name, about) : -1;
+    if (!name) Py_XDECREF(about);
+    Py_XDECREF(name);
     return failed;
 }
 
@@ -557,14 +589,15 @@ static PyObject *loader_set_epoch(PyObject *object, PyObject *number)
     Py_RETURN_NONE;
 }
 
-static PyObject *loader_state(PyObject *object, PyObject *unused)
+static PyObject *loader_state(PyObject *object, PyObject *args)
 {
     loader *self = (loader *)object;
     tarn_text text = {NULL, 0, 0};
     tarn_error err;
     tarn_status status;
-    if (enter(self) != 0) return NULL;
-    TARNPY_UNLOCKED(status, tarn_loader_state(self->loader, &text, &err));
+    unsigned long long before = 0;
+    if (!PyArg_ParseTuple(args, "|K:state", &before) || enter(self) != 0) return NULL;
+    TARNPY_UNLOCKED(status, tarn_loader_state_before(self->loader, before, &text, &err));
     self->busy = 0;
     PyObject *result = status == TARN_OK ? tarnpy_text(text.data, text.size)
                                          : tarnpy_raise(self->state, &err);
@@ -634,7 +667,7 @@ static PyObject *loader_close(PyObject *object, PyObject *unused)
 static PyMethodDef loader_methods[] = {
     {"set_epoch", loader_set_epoch, METH_O, NULL},
     {"back", loader_back, METH_NOARGS, NULL},
-    {"state", loader_state, METH_NOARGS, NULL},
+    {"state", loader_state, METH_VARARGS, NULL},
     {"info", loader_info, METH_NOARGS, NULL},
     {"stats", loader_stats, METH_NOARGS, NULL},
     {"skipped", loader_skipped, METH_NOARGS, NULL},

@@ -65,6 +65,17 @@ class MapGroup(_Map):
         return sample
 
 
+class BatchMap(_Map):
+    """Applies a function to whole batches, which only a loader has."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self.function = function
+
+    def __call__(self, sample: Sample) -> Sample:
+        raise UsageError("batch_map: this dataset has a function of batches, so it has no single samples; "
+                         "use loader(), or read samples from the dataset before batch_map")
+
+
 class MixParts:
     """The samples of a mix whose sources have their own functions, groups or decoders."""
 

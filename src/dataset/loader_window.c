@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "dataset/dataset.h"
 #include "dataset/loader.h"
+#include "dataset/order.h"
 
 /* --- The pool ---------------------------------------------------------------------- */
 
@@ -30,18 +31,15 @@ tarn_status tarn__pool_new(tarn__load_setup *setup, size_t keep, tarn__pool **ou
     return TARN_OK;
 }
 
-static void free_memory(const tarn__load_setup *s, void *memory, size_t size)
+static tarn__memory memory_of(const tarn__load_setup *s)
 {
-    if (!memory) return;
-    if (s->o.free)
-        s->o.free(s->o.memory_context, memory, size);
-    else
-        free(memory);
+    return (tarn__memory){s->o.alloc, s->o.free, s->o.memory_context};
 }
 
 static void free_strip(const tarn__load_setup *s, tarn__strip *t)
 {
-    free_memory(s, t->data, t->capacity);
+    tarn__memory memory = memory_of(s);
+    tarn__memory_put(&memory, t->data, t->capacity);
     free(t->pieces);
     free(t->offsets);
     free(t->arrays);
@@ -113,6 +111,8 @@ static bool alloc_window(const tarn__load_setup *s, tarn__window *w)
     if (!w->samples || !w->numbers || !w->faulty || !w->deferred || !w->key_offsets ||
         !w->wants || !w->announced || !w->strips || !w->slabs || !w->batch.columns)
         return false;
+    for (size_t i = 0; i < w->n_slabs; i++)
+        w->slabs[i].memory = memory_of(s);
     for (size_t i = 0; i < s->n_columns; i++)
         if (!alloc_strip(s, &s->columns[i], &w->strips[i])) return false;
     tarn__buf_init(&w->keys, SIZE_MAX / 2);
@@ -168,7 +168,8 @@ static void clean_window(tarn__window *w)
     tarn__epoch_release(w->following);
     w->epoch = w->following = NULL;
     w->status = TARN_OK;
-    w->count = 0;
+    w->count = w->planned = 0;
+    w->closed = false;
     w->bytes = 0;
     w->keys.size = 0;
 }
@@ -209,10 +210,10 @@ static tarn_status strip_room(const tarn__load_setup *s, tarn__strip *t, uint64_
     uint64_t room;
     if (!tarn__align_up(size ? size : 1, TARN__SLAB_ALIGN, &room) || room > SIZE_MAX / 2)
         return tarn__fail(err, TARN_ERR_LIMIT, "the batch is too large for memory");
-    free_memory(s, t->data, t->capacity);
+    tarn__memory memory = memory_of(s);
+    tarn__memory_put(&memory, t->data, t->capacity);
     t->capacity = 0;
-    t->data = s->o.alloc ? s->o.alloc(s->o.memory_context, (size_t)room)
-                         : aligned_alloc(TARN__SLAB_ALIGN, (size_t)room);
+    t->data = tarn__memory_get(&memory, (size_t)room);
     if (!t->data) return tarn__fail_memory(err);
     t->capacity = (size_t)room;
     return TARN_OK;
@@ -372,6 +373,18 @@ static tarn_status make_column(tarn__window *w, size_t number, tarn_error *err)
     return make_arrays(t, w->count, s->batch, c, err);
 }
 
+size_t tarn_batch_places(const tarn_batch *batch, uint64_t *places, uint64_t *positions)
+{
+    const tarn__window *w = (const tarn__window *)batch;
+    if (!w) return 0;
+    for (size_t i = 0; i < w->count; i++) {
+        uint64_t place = w->closed ? w->numbers[i] : i;
+        if (places) places[i] = place;
+        if (positions) positions[i] = tarn__order_position(w->order, w->from + place);
+    }
+    return w->planned;
+}
+
 static void fill_batch(tarn__window *w)
 {
     const tarn__load_setup *s = w->pool->setup;
@@ -475,12 +488,14 @@ static tarn_status close_holes(tarn__window *w, tarn_error *err)
     for (size_t i = 0; i < n; i++)
         w->samples[i] = w->samples[w->numbers[i]];
     w->count = n;
+    w->closed = true;
     return TARN_OK;
 }
 
 tarn_status tarn__window_seal(tarn__window *w, tarn_error *err)
 {
     if (w->faults && w->pool->setup->o.on_error == TARN_ON_ERROR_RAISE) return TARN_OK;
+    w->planned = w->count;
     if (w->faults) TARN_TRY(close_holes(w, err));
     for (size_t i = 0; i < w->pool->setup->n_columns; i++)
         TARN_TRY(make_column(w, i, err));
