@@ -16,14 +16,12 @@ typedef enum each {
     EACH_TEXT,
     EACH_JSON,
     EACH_DECODE, /* as stored, decoded by name: lists of arrays */
-    EACH_CALL,
-    EACH_FORM, /* as the dataset defines it */
-    EACH_ARRAY /* of EACH_FORM: an array of bytes, not bytes */
+    EACH_FORM,   /* as the dataset defines it */
+    EACH_ARRAY   /* of EACH_FORM: an array of bytes, not bytes */
 } each;
 
 typedef struct column {
     PyObject *name;
-    PyObject *call;
     each each;
     uint32_t field;
 } column;
@@ -33,7 +31,7 @@ typedef struct loader {
     PyObject *handle;
     PyObject *views;
     tarn_loader *loader;
-    PyObject *items; /* the list of fields as given; names and calls point into it */
+    PyObject *items; /* the list of fields as given; names point into it */
     column *columns;
     size_t n_columns;
     PyObject *fallback; /* or NULL */
@@ -89,8 +87,7 @@ static int take_steps(tarnpy_state *state, PyObject *kw, tarn_image_steps *steps
     return 0;
 }
 
-static const char *const eaches[] = {"bytes", "text", "json", "decode",
-                                     "call",  "form", NULL};
+static const char *const eaches[] = {"bytes", "text", "json", "decode", "form", NULL};
 
 /* By the name of a field in the file. */
 static each each_by_name(const char *name)
@@ -119,15 +116,15 @@ static each each_by_name(const char *name)
     }
 }
 
-/* (name, how, how to convert bytes: a word or a function[, codec]) */
+/* (name, how, how to convert bytes[, codec]) */
 static int take_field(loader *self, PyObject *item, tarn_load_field *field,
                       const char **codec, column *out)
 {
     static const char *const ways[] = {"auto", "bytes", "views", "integer", "mask", NULL};
-    const char *way;
-    PyObject *name, *becomes;
+    const char *way, *becomes;
+    PyObject *name;
     tarn_error err;
-    if (!PyArg_ParseTuple(item, "UsO|z:field", &name, &way, &becomes, codec)) return -1;
+    if (!PyArg_ParseTuple(item, "Uss|z:field", &name, &way, &becomes, codec)) return -1;
     /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): allocated for all columns. */
     field->field = PyUnicode_AsUTF8AndSize(name, NULL);
     int how = field->field ? word_of(self->state, "as", way, ways) : -1;
@@ -135,14 +132,9 @@ static int take_field(loader *self, PyObject *item, tarn_load_field *field,
     field->as = (tarn_load_as)how;
     /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): the same. */
     out->name = name;
-    out->each = EACH_CALL;
-    out->call = becomes;
-    if (PyUnicode_Check(becomes)) {
-        const char *word = PyUnicode_AsUTF8AndSize(becomes, NULL);
-        int which = word ? word_of(self->state, "each", word, eaches) : -1;
-        if (which < 0) return -1;
-        out->each = (each)which;
-    }
+    int which = word_of(self->state, "each", becomes, eaches);
+    if (which < 0) return -1;
+    out->each = (each)which;
     if (self->views == Py_None &&
         tarn_dataset_field_find(((tarnpy_handle *)self->handle)->set, field->field,
                                 &out->field, &err) != TARN_OK) {
@@ -366,21 +358,11 @@ static each each_by_form(loader *self, const column *how_to, uint64_t sample,
     return form.form == TARN_FORM_BYTES ? EACH_BYTES : EACH_ARRAY;
 }
 
-/* Adds the sample and the field to the exception of a caller's decoder. */
-static void note_sample(const tarn_batch *batch, size_t i, const char *field)
-{
-    char key[128] = "?";
-    if (batch->keys)
-        tarn_printable(key, sizeof key, batch->keys + batch->key_offsets[i],
-                       (size_t)(batch->key_offsets[i + 1] - batch->key_offsets[i] - 1));
-    tarnpy_note("sample %s: field %s", key, field);
-}
-
 /* The bytes of one sample as an object. */
 static PyObject *piece(loader *self, const column *how_to, const tarn_batch *batch,
                        size_t i, const unsigned char *data, size_t size)
 {
-    const char *field = PyUnicode_AsUTF8AndSize(how_to->name, NULL), *stored = field;
+    const char *stored = PyUnicode_AsUTF8AndSize(how_to->name, NULL);
     each how = how_to->each == EACH_FORM
                    ? each_by_form(self, how_to, batch->samples[i], &stored)
                    : how_to->each;
@@ -391,16 +373,10 @@ static PyObject *piece(loader *self, const column *how_to, const tarn_batch *bat
     }
     PyObject *bytes = PyBytes_FromStringAndSize((const char *)data, (Py_ssize_t)size);
     if (!bytes || how == EACH_BYTES || how == EACH_ARRAY) return bytes;
-    PyObject *result = NULL;
-    if (how == EACH_CALL) {
-        result = PyObject_CallFunctionObjArgs(how_to->call, bytes, NULL);
-        if (!result && field) note_sample(batch, i, field);
-    } else {
-        PyObject *memory = PyMemoryView_FromObject(bytes);
-        if (stored && memory)
-            result = tarnpy_decode_memory(self->state, stored, memory, NULL);
-        Py_XDECREF(memory);
-    }
+    PyObject *memory = PyMemoryView_FromObject(bytes);
+    PyObject *result =
+        stored && memory ? tarnpy_decode_memory(self->state, stored, memory, NULL) : NULL;
+    Py_XDECREF(memory);
     Py_DECREF(bytes);
     return result;
 }

@@ -79,6 +79,8 @@ class Functions:
             for name in COUNTS:
                 self._lost[name] += now[name] - before[name]
             self.pool.forget(self._jobs)
+            for job in self._jobs:
+                job.end()
             self._jobs.clear()
         self._failure = None
 
@@ -106,7 +108,7 @@ class Functions:
         if job.part.planned:
             self.pool.wait(job)
         batch = self._finished(job, native)
-        self._jobs.popleft()
+        self._jobs.popleft().end()
         return batch
 
     def _fill(self, native: _tarn.Loader) -> None:

@@ -24,6 +24,7 @@ from ._workers import Busy, Chunk, Job
 from .errors import UsageError, WorkerError
 
 DEATHS = 3  # of workers at one sample, after which the sample is the reason
+STARTS = 20  # consecutive workers that were killed before they were ready
 GRACE = 0.3  # seconds for a function to return when the loader is closed
 
 
@@ -267,7 +268,7 @@ class Processes(Busy):
         self._team.remove(worker)
         if not worker.ready:
             self._failed_starts += 1
-            if code is None or code >= 0 or self._failed_starts == DEATHS:
+            if code is None or code >= 0 or self._failed_starts == STARTS:
                 raise WorkerError(
                     f"a worker process ended before it was ready ({why}); its output may say why. With "
                     'the start methods "spawn" and "forkserver", a script must create the loader in a '

@@ -49,7 +49,7 @@ def wrapped(columns: dict[str, Any]) -> dict[str, Any]:
     """Returns columns that can be pickled: views become buffers."""
     return {name: [pickle.PickleBuffer(value) if isinstance(value, memoryview) else value
                    for value in column]
-            if isinstance(column, list) and any(isinstance(value, memoryview) for value in column)
+            if isinstance(column, list) and column and isinstance(column[0], memoryview)
             else column for name, column in columns.items()}
 
 

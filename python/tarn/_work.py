@@ -12,7 +12,7 @@ import numpy
 
 from . import _random
 from ._collate import collate, stacked
-from ._maps import BatchMap
+from ._maps import BatchMap, Map
 from ._reading import to_torch
 from .errors import FormatError, UsageError
 
@@ -121,6 +121,11 @@ class Work:
         self.no_keys = no_keys
         self.tensors = tensors
         self._at: dict[int, Dataset] = {}
+        inside = [one for function in maps for one in
+                  (function.inside() if isinstance(function, Map) else [function])]
+        # Whether a function may ask for random numbers.
+        self.random = self.parts is not None or any(isinstance(one, _random.WithRandom) for one in inside)
+        self.simple = not (decoders or self.names) and self.parts is None
 
     @property
     def by_sample(self) -> bool:
@@ -149,22 +154,24 @@ class Work:
         given are samples that failed before and are not tried again."""
         failures = dict(given)
         values: list[Any] = [None] * len(part)
+        random, simple, where = self.random, self.simple, [""]
         if self.by_sample or self.decoders:
             for i, sample in enumerate(self._samples(part)):
                 if i in failures:
                     continue
                 if step is not None:
                     step(i)
-                _random.begin(self.seed, part.epoch, part.positions[i], globals_)
-                where = [""]
+                if random:
+                    _random.begin(self.seed, part.epoch, part.positions[i], globals_)
                 try:
-                    values[i] = self._one(sample, part, i, where)
+                    values[i] = self._mapped(sample) if simple else self._one(sample, part, i, where)
                 except Exception as error:
                     failures[i] = Failure(error, where[0])
                     if self.policy == "raise":
                         break
                 finally:
-                    _random.end()
+                    if random:
+                        _random.end()
         if not self.whole or (failures and self.policy == "raise"):
             return Results(values, failures)
         kept = kept_of(part.slots, failures, part.planned, self.policy)
@@ -209,6 +216,9 @@ class Work:
             for name, finish in self.names:
                 if name in sample:
                     sample[name] = finish(sample[name])
+        return self._mapped(sample)
+
+    def _mapped(self, sample: Any) -> Any:
         for function in self.maps:
             sample = function(sample)
             if sample is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import pickle
 import signal
@@ -72,7 +73,7 @@ def _done(work: Work, memory: Any, task: int, offset: int, size: int) -> tuple[A
     rest, first, count, layout, out, room, given = inputs.about
     part = Part(inputs.columns, *rest)
     inputs.columns = None
-    results = work.run(part, lambda i: memory.step(task, i), "set", given)
+    results = work.run(part, functools.partial(memory.step, task), "set", given)
     stored = None
     if layout is not None and not results.failures and not results.whole:
         stored = _results.store(layout, results.values, memory.view(*out), first, count)

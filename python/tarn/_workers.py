@@ -84,6 +84,10 @@ class Job:
         self.memory: Any = None  # with a layout, for its arrays
         self.chunks: list[Chunk] = []
 
+    def end(self) -> None:
+        """Lets the memory go as soon as no worker uses it: chunks refer to their job."""
+        self.chunks = []
+
     def retry(self) -> None:
         """Forgets failed results, so that they are computed again."""
         for chunk in self.chunks:

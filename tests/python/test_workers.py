@@ -17,6 +17,7 @@ from conftest import HANG, payload, sanitized
 
 import tarn
 
+KILLS = int(os.environ.get("TARN_KILLS", "40"))  # make test-kills: many
 KINDS = [1, 2, 8, ("threads", 3)]
 FEW = [2, ("threads", 3)]
 
@@ -326,10 +327,13 @@ def test_a_function_that_hangs_is_ended_after_the_timeout(arrays):
 def test_workers_that_are_killed_at_random_change_nothing(arrays):
     made = arrays.map(functions.drawn)
     expected = epochs(made, 7)
+    epochs(made, 7, workers=1)
+    gc.collect()
+    before = len(os.listdir("/proc/self/fd"))
     rng, stop = np.random.default_rng(0), threading.Event()
     with made.loader(7, workers=3) as loader:
         def kill():
-            for _ in range(40):
+            for _ in range(KILLS):
                 if stop.is_set():
                     return
                 workers = list(loader._pool._team.workers.values())
@@ -342,11 +346,15 @@ def test_workers_that_are_killed_at_random_change_nothing(arrays):
 
         killer = threading.Thread(target=kill)
         killer.start()
-        for _ in range(20):
+        for _ in range(20) if KILLS == 40 else iter(killer.is_alive, False):
             loader.set_epoch(0)
             assert same([list(loader), list(loader)], expected)
         stop.set()
         killer.join()
+        opened = len(os.listdir("/proc/self/fd"))
+    del loader
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) == before and opened <= before + 2 + 3 * 4
 
 
 # --- Ends ------------------------------------------------------------------------------------
@@ -621,9 +629,13 @@ def test_memory_stays_flat_over_epochs(arrays):
         for _ in range(10):
             list(loader)
         before = loader._pool.memory.used
-        for _ in range(20):
-            list(loader)
-        assert loader._pool.memory.used <= before + (4 << 20)
+        gc.disable()                                # nothing waits for the collector
+        try:
+            for _ in range(40):
+                list(loader)
+            assert loader._pool.memory.used <= before + (4 << 20)
+        finally:
+            gc.enable()
 
 
 def test_payloads_are_unchanged(many):
