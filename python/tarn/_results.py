@@ -7,12 +7,15 @@ fit it are put together by `_collate`.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy
 
 ALIGN = 64
+_SHAPE = operator.attrgetter("shape")
+_DTYPE = operator.attrgetter("dtype")
 
 
 def aligned(size: int) -> int:
@@ -35,12 +38,11 @@ class Column(NamedTuple):
             return False
         if self.kind in (bool, int, float):
             return True
-        if not issubclass(self.kind, numpy.generic):
-            if any(value.shape != self.shape for value in values):
-                return False
+        if set(map(_SHAPE, values)) != {self.shape}:
+            return False
+        dtypes = set(map(_DTYPE, values))
         if self.kind is numpy.ndarray or issubclass(self.kind, numpy.generic):
-            return all(value.dtype == self.dtype for value in values)
-        dtypes = {value.dtype for value in values}
+            return dtypes == {self.dtype}
         return len(dtypes) == 1 and all(map(_plain, values)) and _numpy_dtype(values[0]) == self.dtype
 
     def put(self, values: Sequence[Any], out: Any) -> None:

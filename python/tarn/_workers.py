@@ -82,6 +82,7 @@ class Job:
         self.part = part
         self.layout: Layout | None = None
         self.memory: Any = None  # with a layout, for its arrays
+        self.turn = 0  # of a pool of threads, in which it was given out
         self.chunks: list[Chunk] = []
 
     def end(self) -> None:
@@ -202,6 +203,7 @@ class Threads(Busy):
         self._tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._done: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._started = False
+        self._turn = 0  # interrupts so far
         # The threads keep the queue alive, not the pool, so that it can be collected.
         self._end = weakref.finalize(self, _end_threads, self._tasks, count, os.getpid())
 
@@ -215,6 +217,7 @@ class Threads(Busy):
         if not self._started:
             self._start()
         super().submit(job)
+        job.turn = self._turn
         job.layout = self.layout
         if job.layout is not None:
             job.memory = numpy.empty(job.layout.offsets(len(job.part))[1], numpy.uint8)
@@ -227,9 +230,13 @@ class Threads(Busy):
                 self._tasks.put((chunk, self._done))
 
     def wait(self, job: Job) -> None:
+        """After an interrupt, which may have lost results, all jobs start again with new memory: threads
+        may still write to the old."""
+        if job.turn != self._turn:
+            self.submit(job)
         self._give(job)
         while any(chunk.results is None for chunk in job.chunks):
-            chunk, results, stored, seconds = self._done.get()
+            chunk, results, stored, seconds = self._collected()
             chunk.task = None
             if isinstance(results, BaseException):
                 if chunk.job is job:
@@ -238,6 +245,14 @@ class Threads(Busy):
                 continue
             chunk.results, chunk.stored = results, stored
             self.took(chunk.end - chunk.first, seconds)
+
+    def _collected(self) -> Any:
+        try:
+            return self._done.get()
+        except BaseException:
+            self._turn += 1
+            self._done = queue.SimpleQueue()
+            raise
 
     def close(self) -> None:
         self._end()

@@ -480,6 +480,28 @@ def test_after_an_interrupt_the_loader_continues(arrays, monkeypatch):
         assert (taken + rest)[-10:] == kept[-10:] and set(rest) <= set(kept)
 
 
+def test_after_an_interrupt_threads_start_again(arrays):
+    expected = epochs(arrays.map(functions.drawn), 10)[0]
+    with arrays.map(functions.drawn).loader(10, workers=("threads", 2)) as loader:
+        batches = iter(loader)
+        taken = [next(batches)]
+
+        class Interrupted:
+            def __init__(self, queue):
+                self.get, self.put = lambda: [queue.get(), self.stop()], queue.put
+
+            def stop(self):
+                raise KeyboardInterrupt
+
+        loader._pool._done = Interrupted(loader._pool._done)
+        for job in loader._functions._jobs:
+            for chunk in job.chunks:
+                chunk.results = None                # as if none had been collected
+        with pytest.raises(KeyboardInterrupt):
+            loader._pool.wait(loader._functions._jobs[0])
+        assert same(taken + list(iter_rest(batches)), expected)
+
+
 def iter_rest(batches):
     while True:
         try:
