@@ -3,6 +3,7 @@
 
   functions.py [--workers N] [--images N] [--samples N] [--rows N] [--seconds S] [--only PART,...] [--folder DIR]
                [--json FILE]
+  functions.py --from-json FILE,...     writes docs/benchmarks/functions.md
 
 PART is augment, trivial, overhead, start or memory. Needs NumPy, torch, albumentations (with OpenCV) and Pillow; SPDL is
 left out if it is not installed. Makes its own data with tarn: JPEGs of 500 x 375 pixels, samples of 1 KB, arrays of 150 KB.
@@ -26,6 +27,7 @@ import numpy as np
 
 import tarn
 
+PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs/benchmarks/functions.md"
 PARTS = ("augment", "trivial", "overhead", "start", "memory")
 
 
@@ -305,8 +307,8 @@ def start(folder, o):
                        ("DataLoader of a list, fork", lambda: first_with(
                            "fork", lambda: DataLoader(Listed(o.rows), 64, num_workers=8)))):
         found[name] = statistics.median(apart(work) for _ in range(3))
-    found["DataLoader of a list, spawn"] = apart(lambda: first_with(
-        "spawn", lambda: DataLoader(Listed(o.rows), 64, num_workers=8)))
+    found["DataLoader of a tenth of it, spawn"] = apart(lambda: first_with(
+        "spawn", lambda: DataLoader(Listed(o.rows // 10), 64, num_workers=8)))
     print(f"\nseconds to the first batch, 8 workers, {o.rows:,} samples (spawn imports all modules in each worker)")
     for name, value in found.items():
         print(f"  {name:32} {value:8.3f} s")
@@ -340,7 +342,58 @@ def memory(folder, o):
     return {"after each epoch": found}
 
 
+# --- The page ---------------------------------------------------------------------------------
+
+
+def rates_table(rates, reference):
+    rows = [f"| {name} | {value:,.0f}/s | {value / rates[reference]:.2f} |" for name, value in rates.items()]
+    return "\n".join([f"| | samples | × {reference} |", "| --- | ---: | ---: |", *rows])
+
+
+def page(found):
+    """Returns docs/benchmarks/functions.md."""
+    out = ["# Python functions in the loader", """Written by `bench/functions.py --from-json`; do not edit. The same functions in tarn's loader, torch's `DataLoader` and SPDL.
+Methods take turns, each in a process of its own; rates are medians of three. Two cores of a virtual machine: compare the ratios.""",
+           f"Versions: {found['versions']}."]
+    if "augment" in found:
+        out += ["## JPEG decoding and albumentations", """JPEGs of 500 × 375 pixels and 72 KB: random crop to 224 × 224, flip, colour, normalise, in batches of 64 as float32, with two workers.
+tarn decodes in native threads, the others in the workers with the named library. SPDL runs threads, in the order of its input.""",
+                rates_table(found["augment"], "DataLoader, cv2")]
+    if "trivial" in found:
+        out += ["## A trivial function", """`numpy.frombuffer` of samples of 1 KB, in batches of 256, with two workers. *Of files* opens one file per sample.""",
+                rates_table(found["trivial"], "DataLoader of files")]
+    if "overhead" in found:
+        rows = [f"| {name} | {value:.1f} µs | {value - found['overhead']['caller']:+.1f} µs |"
+                for name, value in found["overhead"].items()]
+        out += ["## Processor time of handing over a sample", """An array of 150 KB is read, goes through a function that returns it, and becomes part of a batch of 64. Processor time of all
+processes for one sample.""", "\n".join(["| functions run in | in all | more |", "| --- | ---: | ---: |", *rows])]
+    if "start" in found:
+        rows = [f"| {name} | {value:.3f} s |" for name, value in found["start"].items()]
+        out += ["## Start", """Time to the first batch, with 8 workers on two cores and 10 million samples. *forkserver* has imported the modules of the function
+before; *spawn* imports Python, NumPy, tarn (torch for the `DataLoader`) in each worker. The list has one string per sample, as many
+datasets do.""", "\n".join(["| | |", "| --- | ---: |", *rows])]
+    if "memory" in found:
+        sizes = found["memory"]["after each epoch"]
+        shown = ", ".join(f"{sizes[i]:.0f}" for i in (0, 4, 9, 14, 19))
+        out += ["## Memory", f"""The program and two workers together, after epochs 1, 5, 10, 15 and 20 over 2,000 arrays of 150 KB: {shown} MiB (proportional set
+size, which includes mapped files)."""]
+    return "\n\n".join(out) + "\n"
+
+
+def versions():
+    import importlib.metadata
+    names = ["albumentations", "numpy", "opencv-python-headless", "pillow", "spdl", "torch"]
+    out = []
+    for name in names:
+        try:
+            out.append(f"{name} {importlib.metadata.version(name)}")
+        except importlib.metadata.PackageNotFoundError:
+            pass
+    return ", ".join([*out, f"Python {sys.version.split()[0]}"])
+
+
 def main():
+    warnings.filterwarnings("ignore", "This DataLoader will create")
     warnings.filterwarnings("ignore", "The given NumPy array is not writable")
     parser = argparse.ArgumentParser()
     parser.add_argument("--workers", type=int, default=2)
@@ -351,8 +404,15 @@ def main():
     parser.add_argument("--only", default=",".join(PARTS))
     parser.add_argument("--folder")
     parser.add_argument("--json")
+    parser.add_argument("--from-json")
     o = parser.parse_args()
-    found = {}
+    if o.from_json:
+        found = {}
+        for file in o.from_json.split(","):
+            found.update(json.loads(pathlib.Path(file).read_text()))
+        PAGE.write_text(page(found))
+        return
+    found = {"versions": versions()}
     with tempfile.TemporaryDirectory(dir=o.folder) as made:
         for part in o.only.split(","):
             work = {"augment": augment, "trivial": trivial_part, "overhead": overhead, "start": start, "memory": memory}[part]
