@@ -249,8 +249,10 @@ class Loader:
         if (not isinstance(state, Mapping) or state.get("version") != 2
                 or not isinstance(state.get("loader"), str)):
             raise UsageError("load_state_dict: not a state of a tarn loader")
-        before = self._native
+        before, functions = self._native, self._functions
         self._open(state["loader"], self._group_now())
+        if functions is not None and functions.pid == os.getpid():
+            functions.drop(before)
         before.close()
         self._begun = False
         self._resumed = True

@@ -182,6 +182,22 @@ def test_a_loop_that_ends_early_an_epoch_that_is_set_and_a_copy(ds):
     loader.close()
 
 
+def test_batches_in_progress_are_given_up_when_the_position_changes(ds):
+    for workers in FEW:
+        with ds.map(bin=len).loader(4, workers=workers) as loader:
+            expected = keys_of(loader)
+            state = loader.state_dict()
+            loader.set_epoch(0)
+            for _ in range(5):
+                batches = iter(loader)
+                next(batches)
+                loader.load_state_dict(state)
+                loader.set_epoch(0)
+            assert keys_of(loader) == expected
+            if workers == 2:
+                assert len(loader._pool._tasks) <= 4 * 2
+
+
 def test_equal_batches_of_ranks_are_the_same(ds):
     made = ds[:5].map(functions.pair)
     for rank in range(7):
