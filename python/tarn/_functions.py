@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _tarn
+from ._pad import Ragged
 from ._results import assemble
 from ._work import Failure, Part, kept_of, taken
 from ._workers import Job, Pool
@@ -47,6 +48,19 @@ class _Taken(Job):
         self.faults: dict[int, Skipped] = {}  # of the native loader, by place
 
 
+def ragged_of(options: Mapping[str, Any]) -> list[str]:
+    """Returns the fields that the native loader makes ragged."""
+    return [name for name, form in options["forms"].items() if form == ()]
+
+
+def with_ragged(batch: Batch, names: Sequence[str]) -> Batch:
+    """Gives ragged fields of a native batch their type."""
+    for name in names:
+        if isinstance(batch[name], tuple):  # not if no sample was ever loaded
+            batch[name] = Ragged(*batch[name])
+    return batch
+
+
 class Functions:
     """Batches of the results of the caller's functions.
 
@@ -56,6 +70,7 @@ class Functions:
 
     def __init__(self, dataset: Dataset, pool: Pool, options: Mapping[str, Any]) -> None:
         self.dataset = dataset
+        self.ragged = ragged_of(options)
         self.pool = pool
         self.work = pool.work
         self.pid = os.getpid()
@@ -126,7 +141,7 @@ class Functions:
                 self.pool.submit(job)
 
     def _job(self, batch: Batch, before: Mapping[str, Any], native: _tarn.Loader) -> _Taken:
-        numbers, places, positions, planned, epoch = batch.pop("__about__")
+        numbers, places, positions, planned, epoch = with_ragged(batch, self.ragged).pop("__about__")
         columns = self.work.columns(batch)
         own = range(len(numbers))
         if self.work.policy == "replace" and len(set(places)) < len(places):

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 from . import _tarn
 from ._arguments import names as names_of
 from ._arguments import integer, real, whole, word
-from ._functions import Batch, Functions, Skipped
+from ._functions import Batch, Functions, Skipped, ragged_of, with_ragged
 from ._group import ALONE, process_group, report
 from ._images import Fallback
 from ._ordering import UNEVEN, Uneven
+from ._pad import Forms, Ragged, forms_of, native_form
 from ._maps import BatchMap
 from ._random import prepared
 from ._reading import DECODERS, IMAGES, LABELS, extension, stored_names
@@ -67,9 +68,10 @@ class Loader:
 
     def __init__(self, dataset: Dataset, fields: tuple[Any, ...], options: Mapping[str, Any],
                  functions: Mapping[str, Any], array_type: str, pin_memory: bool,
-                 uneven: Uneven | None = None, state: str | None = None, group: Group = ALONE) -> None:
+                 forms: Forms = {}, uneven: Uneven | None = None, state: str | None = None, group: Group = ALONE) -> None:
         self._given = dataset
-        self._arguments = (fields, dict(options), dict(functions), array_type, pin_memory, uneven)
+        self._arguments = (fields, dict(options), dict(functions), array_type, pin_memory, forms, uneven)
+        self._ragged = ragged_of(options)
         self._form: Any = None  # a batch without samples, once there was one
         self._begun = False  # whether an iterator has been made for the current epoch
         self._resumed = state is not None  # whether it is where a state was, and not begun
@@ -89,7 +91,7 @@ class Loader:
 
     def _open(self, state: str | None, group: Group) -> None:
         """Opens the native loader for a rank. A failure changes nothing."""
-        fields, options, _, _, _, uneven = self._arguments
+        fields, options, _, _, _, _, uneven = self._arguments
         dataset, equal = self._given, options["equal_batches"]
         divided = uneven in ("drop", "pad") or group != ALONE
         if uneven is not None and divided:
@@ -113,10 +115,10 @@ class Loader:
     def _pool_for(self, dataset: Dataset, decoders: dict[str, Any], state: str | None) -> Pool | None:
         """Returns who runs the functions, if there are any: the pool of before, if it is of this
         process and does not depend on the position."""
-        _, options, functions, array_type, _, _ = self._arguments
+        _, options, functions, array_type, _, forms, _ = self._arguments
         if dataset._parts is not None and state is not None:
             dataset = dataset._with(handle=dataset._handle.resume(state))
-        work = Work(dataset, decoders, functions["collate"], options["on_error"],
+        work = Work(dataset, decoders, forms, functions["collate"], options["on_error"],
                     options["seed"] or dataset.info["seed"], options["no_keys"], array_type == "torch")
         if not work:
             return None
@@ -184,11 +186,11 @@ class Loader:
 
     def _next(self) -> Any:
         """Returns the next batch. After a failure the loader is before the batch that failed."""
-        _, _, _, array_type, pin_memory, _ = self._arguments
+        _, _, _, array_type, pin_memory, _, _ = self._arguments
         self._after_fork()
         try:
             if self._functions is None:
-                batch: Any = next(self._native)
+                batch: Any = with_ragged(next(self._native), self._ragged)
                 if self._options["equal_batches"] and _is_empty(batch):
                     batch = None
             else:
@@ -340,8 +342,8 @@ class _Epoch:
 
 
 def _again(cls: type[Loader], dataset: Dataset, arguments: Any, state: str, group: Group) -> Loader:
-    fields, options, functions, array_type, pin_memory, uneven = arguments
-    return cls(dataset, fields, options, functions, array_type, pin_memory, uneven, state, group)
+    fields, options, functions, array_type, pin_memory, forms, uneven = arguments
+    return cls(dataset, fields, options, functions, array_type, pin_memory, forms, uneven, state, group)
 
 
 def _tensors(batch: Any, pin_memory: bool) -> Any:
@@ -353,6 +355,8 @@ def _tensors(batch: Any, pin_memory: bool) -> Any:
 def _pinned(batch: Any) -> Any:
     if isinstance(batch, dict):
         return {name: _pinned(value) for name, value in batch.items()}
+    if isinstance(batch, Ragged):
+        return Ragged(*map(_pinned, batch))
     if isinstance(batch, tuple):
         return tuple(map(_pinned, batch))
     return batch.pin_memory() if hasattr(batch, "pin_memory") else batch
@@ -362,13 +366,16 @@ def _pinned(batch: Any) -> Any:
 
 
 def _is_empty(batch: Batch) -> bool:
-    return not any(len(column) for name, column in batch.items() if name != "__epoch__")
+    return not any(len(column.offsets) - 1 if isinstance(column, Ragged) else len(column)
+                   for column in batch.values())
 
 
 def _nothing_of(batch: Any) -> Any:
     """Returns a batch with the same fields, types and shapes, but without samples."""
     if isinstance(batch, dict):
         return {name: _nothing_of(value) for name, value in batch.items()}
+    if isinstance(batch, Ragged):
+        return Ragged(batch.values[:0], batch.offsets[:1])
     if isinstance(batch, tuple):
         return tuple(map(_nothing_of, batch))
     return batch[:0]
@@ -383,7 +390,7 @@ def _one_sample(dataset: Dataset, arguments: tuple[Any, ...], options: Mapping[s
     samples = dataset._with(handle=dataset._handle.unordered())
     for i in range(len(samples)):
         try:
-            return next(iter(Loader(samples[i:i + 1], fields, alone, functions, "numpy", False)))
+            return next(iter(Loader(samples[i:i + 1], fields, alone, functions, "numpy", False, arguments[5])))
         except Exception:
             if options["on_error"] == "raise" or i + 1 == len(samples):
                 raise
@@ -485,6 +492,25 @@ def _check_images(dataset: Dataset, image: dict[str, Any] | None, masks: Sequenc
                          "so images are not decoded; open it with decode=True")
 
 
+def _divided_forms(python: bool, fields: tuple[Any, ...],
+                   forms: Forms) -> tuple[dict[str, Any], Forms]:
+    """Returns the forms for the native loader, and those for Python: of the results of functions and
+    of fields whose values are made in Python."""
+    if python:
+        return {}, forms
+    native, own = {}, {}
+    becomes = {name: how for name, _, how, _ in fields}
+    for name, form in forms.items():
+        if name not in becomes:
+            raise UsageError(f"{'ragged' if form is None else 'pad'}: no field {name}; available: "
+                             + ", ".join(becomes))
+        if callable(becomes[name]) or becomes[name] == "json":
+            own[name] = form
+        else:
+            native[name] = native_form(form)
+    return native, own
+
+
 def _fallback(dataset: Dataset, masks: Sequence[str]) -> Fallback | None:
     how = dataset._reading.fallback
     return None if how is None else Fallback(how, dataset._reading.exif, frozenset(masks))
@@ -537,7 +563,7 @@ def loader_of(dataset: Dataset, batch_size: int, *, seed: int, threads: int | No
               timeout: float | None, collate: Any, prefetch: int, epochs: int, rank: int | None, world_size: int | None, uneven: Uneven | None,
               drop_last: bool, equal_batches: bool | None, on_error: str,
               max_errors: int | None, keys: bool, integers: Sequence[str],
-              array_type: str | None, pin_memory: bool | None,
+              array_type: str | None, pin_memory: bool | None, pad: Any, ragged: Any,
               image: dict[str, Any] | None, masks: Sequence[str]) -> Loader:
     """Implements `Dataset.loader`."""
     functions = _functions_of(dataset, workers, timeout, collate)
@@ -554,6 +580,9 @@ def loader_of(dataset: Dataset, batch_size: int, *, seed: int, threads: int | No
         if not (dataset._maps or python or any(callable(field[2]) for field in fields)):
             raise UsageError("workers has no effect: this loader has no Python functions (map, batch_map, "
                              "collate, decoders); the native threads are threads=")
+    native_forms, forms = _divided_forms(python, fields, forms_of(pad, ragged))
+    if collate is not None and forms:
+        raise UsageError("pad and ragged: without collate=, which makes the batch itself")
     cores = len(os.sched_getaffinity(0))
     word("on_error", on_error, ("raise", "skip", "replace"))
     if max_errors is not None and on_error == "raise":
@@ -569,6 +598,7 @@ def loader_of(dataset: Dataset, batch_size: int, *, seed: int, threads: int | No
         "image": image, "no_keys": not keys, "on_error": on_error,
         "error_limit": 2**64 - 1 if max_errors is None else whole("max_errors", max_errors),
         "exif": dataset._reading.exif, "fallback": _fallback(dataset, masks),
+        "forms": native_forms,
     }
     given = dataset._reading.array_type if array_type is None else word(
         "array_type", array_type, ("numpy", "torch"))
@@ -577,4 +607,4 @@ def loader_of(dataset: Dataset, batch_size: int, *, seed: int, threads: int | No
     pin = given == "torch" and (_can_pin() if pin_memory is None else bool(pin_memory))
     if pin and not _can_pin():
         raise UsageError("pin_memory: no CUDA device was found")
-    return Loader(dataset, fields, options, functions, given, pin, division)
+    return Loader(dataset, fields, options, functions, given, pin, forms, division)

@@ -8,7 +8,7 @@ fit it are put together by `_collate`.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy
@@ -184,16 +184,19 @@ def assemble(layout: Layout, memory: Any, count: int, rest: dict[int, list[Any]]
     return {**out, **{name: value for name, value in made.items() if name not in out}}
 
 
-def layout_of(values: Sequence[Any], batch: Any) -> Layout | None:
-    """Returns the layout of results of which a batch was made; None if it cannot have one."""
+def layout_of(values: Sequence[Any], batch: Any, without: Collection[str] = ()) -> Layout | None:
+    """Returns the layout of results of which a batch was made; None if it cannot have one. The
+    fields in without have no place in it; they may add fields to the batch."""
     first = values[0]
     names: tuple[Any, ...] | int | None = None
     made = [batch]
     if type(first) is dict:
         names = tuple(first)
-        if type(batch) is not dict or tuple(batch) != names:
+        if type(batch) is not dict or tuple(batch)[:len(names)] != names:
             return None
-        made = list(batch.values())
+        if len(batch) != len(names) and not without:
+            return None
+        made = [None if name in without else batch[name] for name in names]
     elif type(first) is tuple:
         names = len(first)
         if type(batch) is not tuple or len(batch) != names:

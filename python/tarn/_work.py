@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from . import _random
-from ._collate import collate, stacked
+from ._collate import check, collate, stacked, with_forms
 from ._maps import BatchMap, Map
+from ._pad import Forms, Ragged
 from ._reading import to_torch
 from .errors import FormatError, UsageError
 
@@ -55,6 +56,8 @@ class Part:
         return len(self.numbers)
 
     def between(self, first: int, end: int) -> Part:
+        if first == 0 and end == len(self):
+            return self
         return Part({name: column[first:end] for name, column in self.columns.items()},
                     self.numbers[first:end], self.positions[first:end], self.slots[first:end],
                     self.planned, self.epoch)
@@ -74,8 +77,17 @@ class Results:
 
 def taken(batch: Batch, kept: Sequence[int]) -> Batch:
     """Returns some samples of a batch."""
-    return {name: [column[i] for i in kept] if isinstance(column, list) else column[kept]
-            for name, column in batch.items()}
+    return {name: _taken(column, kept) for name, column in batch.items()}
+
+
+def _taken(column: Any, kept: Sequence[int]) -> Any:
+    if isinstance(column, list):
+        return [column[i] for i in kept]
+    if not isinstance(column, Ragged):
+        return column[kept]
+    parts = [column.values[column.offsets[i]:column.offsets[i + 1]] for i in kept]
+    values = numpy.concatenate(parts) if parts else column.values[:0]
+    return Ragged(values, numpy.cumsum([0, *map(len, parts)], dtype=column.offsets.dtype))
 
 
 def kept_of(slots: Sequence[int], failed: Any, planned: int, policy: str) -> list[int]:
@@ -102,7 +114,7 @@ class Work:
     """The functions of a loader."""
 
     def __init__(self, dataset: Dataset, decoders: dict[str, Callable[[bytes], Any]],
-                 joined: Callable[[Sequence[Any]], Any] | None, policy: str, seed: int,
+                 forms: Forms, joined: Callable[[Sequence[Any]], Any] | None, policy: str, seed: int,
                  no_keys: bool, tensors: bool) -> None:
         maps = list(dataset._maps)
         self.batch_maps: list[Callable[[Any], Any]] = []
@@ -115,6 +127,8 @@ class Work:
                            if finish is not None)
         self.items = dataset.kind != "gnz"  # scalars become Python numbers
         self.decoders = decoders
+        self.forms = forms  # of the fields that are padded or ragged in Python
+        self.made = dict.fromkeys([*decoders, *forms])  # fields that are made here if others stay as they are
         self.joined = joined
         self.policy = policy
         self.seed = seed
@@ -125,7 +139,7 @@ class Work:
                   (function.inside() if isinstance(function, Map) else [function])]
         # Whether a function may ask for random numbers.
         self.random = self.parts is not None or any(isinstance(one, _random.WithRandom) for one in inside)
-        self.simple = not (decoders or self.names) and self.parts is None
+        self.simple = not (decoders or self.names or forms) and self.parts is None
 
     @property
     def by_sample(self) -> bool:
@@ -138,13 +152,13 @@ class Work:
         return bool(self.batch_maps) or self.joined is not None
 
     def __bool__(self) -> bool:
-        return self.by_sample or self.whole or bool(self.decoders)
+        return self.by_sample or self.whole or bool(self.made)
 
     def columns(self, batch: Batch) -> Batch:
         """Returns the columns that are needed."""
         if self.by_sample or self.whole:
             return batch
-        return {name: batch[name] for name in self.decoders}
+        return {name: batch[name] for name in self.made}
 
     # --- Samples ---
 
@@ -155,7 +169,7 @@ class Work:
         failures = dict(given)
         values: list[Any] = [None] * len(part)
         random, simple, where = self.random, self.simple, [""]
-        if self.by_sample or self.decoders:
+        if self.by_sample or self.made:
             for i, sample in enumerate(self._samples(part)):
                 if i in failures:
                     continue
@@ -188,15 +202,16 @@ class Work:
                 yield {}
             return
         if not self.by_sample:
-            part = part.between(0, len(part))
-            part.columns = {name: part.columns[name] for name in self.decoders}
+            given = {name: part.columns[name] for name in self.made}
+        else:
+            given = part.columns
         columns = []
-        for column in part.columns.values():
+        for column in given.values():
             if isinstance(column, numpy.ndarray) and column.ndim == 1 and self.items:
                 columns.append(column.tolist())
             else:
                 columns.append(column)
-        names = tuple(part.columns)
+        names = tuple(given)
         if not names:
             for _ in range(len(part)):
                 yield {}
@@ -209,6 +224,7 @@ class Work:
             sample[name] = decoder(sample[name])
         where[0] = ""
         if not self.by_sample:
+            check(sample, self.forms)
             return sample
         if self.parts is not None:
             sample = self._of_source(part.numbers[i], part.epoch)
@@ -216,7 +232,9 @@ class Work:
             for name, finish in self.names:
                 if name in sample:
                     sample[name] = finish(sample[name])
-        return self._mapped(sample)
+        sample = self._mapped(sample)
+        check(sample, self.forms)
+        return sample
 
     def _mapped(self, sample: Any) -> Any:
         for function in self.maps:
@@ -242,26 +260,31 @@ class Work:
     # --- Batches ---
 
     def join(self, values: Sequence[Any]) -> Any:
-        """Returns results of samples as a batch; if only some fields have decoders, as the batch of
-        these fields."""
+        """Returns results of samples as a batch; if only some fields are made here, as the batch of
+        these fields, of which those with a form are still lists."""
+        if self.joined is not None:
+            return self.joined(values)
         if self.by_sample:
-            return (self.joined or collate)(values)
-        return {name: stacked([value[name] for value in values]) for name in self.decoders}
+            return collate(values, self.forms)
+        columns = {name: [value[name] for value in values] for name in values[0]}
+        return {name: column if name in self.forms else stacked(column) for name, column in columns.items()}
 
     def complete(self, part: Part, kept: Sequence[int], made: Any) -> Any:
-        """Adds the fields without decoders to a batch, if the samples were not made as a whole."""
+        """Adds the fields that are not made here to a batch, if the samples were not made as a whole."""
         if self.by_sample:
             return made
-        rest = {name: column for name, column in part.columns.items() if name not in self.decoders}
+        rest = {name: column for name, column in part.columns.items() if name not in self.made}
         if list(kept) != list(range(len(part))):
             rest = taken(rest, kept)
-        return {name: made[name] if name in self.decoders else rest[name] for name in part.columns}
+        batch = {name: made[name] if name in self.made else rest[name] for name in part.columns}
+        return with_forms(batch, self.forms) if self.forms else batch
 
     def _whole(self, part: Part, values: list[Any], failures: dict[int, Failure],
                kept: Sequence[int], globals_: Globals) -> Results:
         _random.begin(self.seed, part.epoch, part.positions[0], globals_, b"batch")
         try:
-            batch = self.complete(part, kept, self.join([values[i] for i in kept]))
+            batch = self.complete(part, kept, self.join([values[i] for i in kept]) if self.by_sample or self.made
+                                  else {})
             if self.tensors and self.batch_maps:
                 batch = as_tensors(batch)
             for function in self.batch_maps:
@@ -282,6 +305,8 @@ def as_tensors(batch: Any) -> Any:
     """Returns a batch with tensors over the same memory instead of arrays."""
     if isinstance(batch, dict):
         return {name: as_tensors(value) for name, value in batch.items()}
+    if isinstance(batch, Ragged):
+        return Ragged(*map(as_tensors, batch))
     if isinstance(batch, tuple):
         return tuple(map(as_tensors, batch))
     return to_torch(batch)

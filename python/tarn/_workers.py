@@ -147,7 +147,7 @@ class Pool:
     def learn(self, values: Sequence[Any], batch: Any) -> None:
         """Takes the layout of the next batches from one."""
         if self.count and not self.work.whole:
-            self.layout = _results.layout_of(values, batch)
+            self.layout = _results.layout_of(values, batch, self.work.forms)
 
     def close(self) -> None:
         """Ends the workers."""

@@ -126,6 +126,31 @@ def test_decoders_and_collate_run_in_workers(many):
     assert os.getpid() not in pids and len(set(pids)) == 1
 
 
+def several(sample):
+    n = sample["cls"]
+    return {"__key__": sample["__key__"], "x": np.arange(n), "y": [[n]] * (n // 3 + 1), "z": np.ones(4) * n, "n": n}
+
+
+def sizes(batch):
+    return {"x": batch["x"].offsets, "z": batch["z"]}
+
+
+def test_padded_and_ragged_fields_are_the_same_with_workers(ds, many):
+    pads = {"y": tarn.Pad(-1, mask=True), "z": tarn.Pad(0)}
+    opened = tarn.open(many, decoders={"bin": functions.of_length})[:60]
+    for made, options in ((ds.map(several), {"pad": pads, "ragged": ["x"]}), (ds.map(several), {"pad": {"z": 0}}),
+                          (ds.map(several).batch_map(sizes), {"pad": pads, "ragged": ["x"]}),
+                          (opened, {"pad": {"bin": 7}}), (opened, {"ragged": ["bin"]}),
+                          (opened.batch_map(dict), {"ragged": ["bin"]})):
+        expected = epochs(made, 16, **options)
+        for workers in FEW:
+            assert same(epochs(made, 16, workers=workers, **options), expected)
+    arrays = tarn.open(many)[:20].batch_map(dict)
+    assert same(epochs(arrays, 8, workers=2), epochs(arrays, 8))
+    with pytest.raises(tarn.UsageError, match="without collate="):
+        ds.loader(4, collate=len, pad={"cls": 0})
+
+
 def test_views_pictures_and_texts_reach_the_workers(many, pictures, birds):
     for opened in (tarn.open(many, decode=False)[:20], tarn.open(pictures), tarn.open(birds),
                    tarn.open(pictures, fields=["jpg"])):
