@@ -172,7 +172,7 @@ class Dataset(_tarn.Dataset):
 
     @property
     def info(self) -> dict[str, Any]:
-        """Counts: samples, samples in the file, shards; epoch and rank. "left_out" counts the
+        """Counts: samples, samples in the file, shards; epoch, seed and rank. "left_out" counts the
         samples that are not in the dataset because they lack a listed field, and "lacking" has,
         for each such field, how many samples of the file lack it. "dropped" counts those left out
         by drop_ambiguous.
