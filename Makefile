@@ -8,6 +8,7 @@
 #   make check-cli T=index        one script of tests/cli
 #   make check-python T=loader    one file of tests/python; T=loader/NAME: tests with NAME in their names
 #   make test     all tests: plain and with sanitizers
+#   make test-kills  worker processes killed a thousand times
 #   make test-peers  tests with jax, ray, grain, transformers, lightning and accelerate (large downloads)
 #   make bench    compares tarn with its peers on small data, for docs/benchmarks: about 15 minutes
 #   make bench-full  the same on large data, then indexing, writing and Python separately: hours, 40 GB
@@ -84,6 +85,12 @@ check-debian:
 	@scripts/setup.sh build debian
 	@scripts/debian.sh $(RELEASES)
 
+# Worker processes killed at random, a thousand times.
+test-kills:
+	@scripts/setup.sh build test
+	@scripts/build.sh plain
+	@TARN_KILLS=1000 scripts/check.sh python workers/killed
+
 test-peers:
 	@scripts/setup.sh build test peers
 	@tests/run.py peers
@@ -143,5 +150,5 @@ install: all
 clean:
 	rm -rf build build-*
 
-.PHONY: all setup-build setup-test setup-bench demo docs setup-docs check check-unit check-cli check-python check-clang check-arm64 check-debian test-peers test valgrind bench bench-full fuzz damage \
+.PHONY: all setup-build setup-test setup-bench demo docs setup-docs check check-unit check-cli check-python check-clang check-arm64 check-debian test-peers test-kills test valgrind bench bench-full fuzz damage \
     disagree hostile faults soak soak-remote coverage lint format install clean

@@ -209,9 +209,9 @@ typedef struct tarn_loader_options {
     tarn_notice notice; /* called for each such sample, from tarn_loader_next; or NULL */
     void *notice_context;
 
-    /* An allocator for arrays, for example for pinned memory. Set both functions or
-     * neither. They are called from the loader's threads. Sizes are multiples of 64
-     * bytes, and the memory must be aligned to 64 bytes. */
+    /* An allocator for arrays, for example for pinned or shared memory. Set both
+     * functions or neither. They are called from the loader's threads. Sizes are
+     * multiples of 64 bytes, and the memory must be aligned to 64 bytes. */
     void *(*alloc)(void *context, size_t size);
     void (*free)(void *context, void *memory, size_t size);
     void *memory_context;
@@ -317,6 +317,14 @@ TARN_API TARN_CHECKED tarn_status tarn_loader_next(tarn_loader *loader,
                                                    unsigned milliseconds,
                                                    tarn_batch **out, tarn_error *err);
 
+/* For each sample of a batch, its place in the batch before samples that could not be
+ * used were left out or replaced (with TARN_ON_ERROR_REPLACE, the place of the sample
+ * that was copied), and its position in the epoch, over all ranks. Both have room for
+ * batch->count numbers, or are NULL. Returns the number of samples before any were left
+ * out. Not for batches that were released. */
+TARN_API size_t tarn_batch_places(const tarn_batch *batch, uint64_t *places,
+                                  uint64_t *positions);
+
 /* Moves the loader back to before the batch that it delivered last, for callers that
  * could not use that batch. The batch is then delivered again. The old batch must still
  * be released. Does nothing if the last call of tarn_loader_next did not deliver a batch,
@@ -351,6 +359,13 @@ TARN_API void tarn_loader_info_get(const tarn_loader *loader, tarn_loader_info *
  * and threads and any batch size. Free out with tarn_text_reset. */
 TARN_API TARN_CHECKED tarn_status tarn_loader_state(tarn_loader *loader, tarn_text *out,
                                                     tarn_error *err);
+
+/* The same before the last batches that were delivered in this epoch, for callers that
+ * request batches before they use them. TARN_ERR_USAGE if there were fewer. */
+TARN_API TARN_CHECKED tarn_status tarn_loader_state_before(tarn_loader *loader,
+                                                           uint64_t batches,
+                                                           tarn_text *out,
+                                                           tarn_error *err);
 
 /* Only the library creates these, and new members are added at the end. */
 typedef struct tarn_skipped {

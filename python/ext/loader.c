@@ -1,6 +1,7 @@
 /* loader.c: the native loader (tarn/loader.h). Its threads never use Python. The thread
  * that asks for a batch waits without the GIL, in slices, and then converts the batch to
  * Python objects with the GIL. */
+#include "arena.h"
 #include "dataset.h"
 
 #include <string.h>
@@ -15,14 +16,12 @@ typedef enum each {
     EACH_TEXT,
     EACH_JSON,
     EACH_DECODE, /* as stored, decoded by name: lists of arrays */
-    EACH_CALL,
-    EACH_FORM, /* as the dataset defines it */
-    EACH_ARRAY /* of EACH_FORM: an array of bytes, not bytes */
+    EACH_FORM,   /* as the dataset defines it */
+    EACH_ARRAY   /* of EACH_FORM: an array of bytes, not bytes */
 } each;
 
 typedef struct column {
     PyObject *name;
-    PyObject *call;
     each each;
     uint32_t field;
 } column;
@@ -32,10 +31,11 @@ typedef struct loader {
     PyObject *handle;
     PyObject *views;
     tarn_loader *loader;
-    PyObject *items; /* the list of fields as given; names and calls point into it */
+    PyObject *items; /* the list of fields as given; names point into it */
     column *columns;
     size_t n_columns;
     PyObject *fallback; /* or NULL */
+    PyObject *memory;   /* where arrays are allocated, or NULL */
     PyObject *forms;    /* how the arrays of some fields become one, by field; or NULL */
     int numbers;        /* batches also have the numbers and the epoch of their samples */
     pid_t busy;         /* the process of which a thread is in the loader, or 0 */
@@ -88,8 +88,7 @@ static int take_steps(tarnpy_state *state, PyObject *kw, tarn_image_steps *steps
     return 0;
 }
 
-static const char *const eaches[] = {"bytes", "text", "json", "decode",
-                                     "call",  "form", NULL};
+static const char *const eaches[] = {"bytes", "text", "json", "decode", "form", NULL};
 
 /* By the name of a field in the file. */
 static each each_by_name(const char *name)
@@ -118,15 +117,15 @@ static each each_by_name(const char *name)
     }
 }
 
-/* (name, how, how to convert bytes: a word or a function[, codec]) */
+/* (name, how, how to convert bytes[, codec]) */
 static int take_field(loader *self, PyObject *item, tarn_load_field *field,
                       const char **codec, column *out)
 {
     static const char *const ways[] = {"auto", "bytes", "views", "integer", "mask", NULL};
-    const char *way;
-    PyObject *name, *becomes;
+    const char *way, *becomes;
+    PyObject *name;
     tarn_error err;
-    if (!PyArg_ParseTuple(item, "UsO|z:field", &name, &way, &becomes, codec)) return -1;
+    if (!PyArg_ParseTuple(item, "Uss|z:field", &name, &way, &becomes, codec)) return -1;
     /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): allocated for all columns. */
     field->field = PyUnicode_AsUTF8AndSize(name, NULL);
     int how = field->field ? word_of(self->state, "as", way, ways) : -1;
@@ -134,14 +133,9 @@ static int take_field(loader *self, PyObject *item, tarn_load_field *field,
     field->as = (tarn_load_as)how;
     /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): the same. */
     out->name = name;
-    out->each = EACH_CALL;
-    out->call = becomes;
-    if (PyUnicode_Check(becomes)) {
-        const char *word = PyUnicode_AsUTF8AndSize(becomes, NULL);
-        int which = word ? word_of(self->state, "each", word, eaches) : -1;
-        if (which < 0) return -1;
-        out->each = (each)which;
-    }
+    int which = word_of(self->state, "each", becomes, eaches);
+    if (which < 0) return -1;
+    out->each = (each)which;
     if (self->views == Py_None &&
         tarn_dataset_field_find(((tarnpy_handle *)self->handle)->set, field->field,
                                 &out->field, &err) != TARN_OK) {
@@ -169,25 +163,41 @@ static tarn_load_field *take_fields(loader *self, const char ***out_codecs)
     return NULL;
 }
 
+static int take_memory(loader *self, PyObject *memory, tarn_loader_options *o)
+{
+    if (memory == Py_None) return 0;
+    if (Py_TYPE(memory) != self->state->arena_type) {
+        PyErr_SetString(PyExc_TypeError, "memory must be a _Memory");
+        return -1;
+    }
+    Py_INCREF(memory);
+    self->memory = memory;
+    o->alloc = tarnpy_arena_alloc;
+    o->free = tarnpy_arena_free;
+    o->memory_context = ((arena_object *)memory)->arena;
+    return 0;
+}
+
 static int take_options(loader *self, PyObject *kw, tarn_loader_options *o,
                         tarn_image_steps *steps, tarn_decode_options *decode)
 {
     static const char *const names[] = {
         "batch",    "equal_batches", "drop_last", "seed",    "state",    "threads",
         "prefetch", "epochs",        "image",     "no_keys", "on_error", "error_limit",
-        "numbers",  "exif",          "fallback",  "forms",   NULL};
+        "numbers",  "exif",          "fallback",  "forms",   "memory",   NULL};
     static const char *const errors[] = {"raise", "skip", "replace", NULL};
-    PyObject *image = Py_None, *fallback = Py_None, *nothing = PyTuple_New(0);
+    PyObject *image = Py_None, *fallback = Py_None, *memory = Py_None,
+             *nothing = PyTuple_New(0);
     PyObject *forms = NULL;
     const char *on_error = "raise";
     Py_ssize_t state_len = 0;
     int no_keys = 0, equal = 0, drop = 0, exif = 0;
     if (!nothing) return -1;
     int parsed = PyArg_ParseTupleAndKeywords(
-        nothing, kw, "|$KppKz#IIKOpsKppOO!:loader", TARNPY_KEYWORDS(names), &o->batch,
+        nothing, kw, "|$KppKz#IIKOpsKppOO!O:loader", TARNPY_KEYWORDS(names), &o->batch,
         &equal, &drop, &o->seed, &o->state, &state_len, &o->threads, &o->prefetch,
         &o->epochs, &image, &no_keys, &on_error, &o->error_limit, &self->numbers, &exif,
-        &fallback, &PyDict_Type, &forms);
+        &fallback, &PyDict_Type, &forms, &memory);
     Py_DECREF(nothing);
     if (!parsed) return -1;
     int policy = word_of(self->state, "on_error", on_error, errors);
@@ -207,6 +217,7 @@ static int take_options(loader *self, PyObject *kw, tarn_loader_options *o,
         o->fallback = tarnpy_fallback;
         o->fallback_context = fallback;
     }
+    if (take_memory(self, memory, o) != 0) return -1;
     if (image == Py_None) return 0;
     if (take_steps(self->state, image, steps) != 0) return -1;
     o->image = steps;
@@ -317,6 +328,7 @@ static void loader_dealloc(PyObject *object)
     PyMem_Free(self->columns);
     Py_XDECREF(self->items);
     Py_XDECREF(self->fallback);
+    Py_XDECREF(self->memory);
     Py_XDECREF(self->forms);
     Py_XDECREF(self->views);
     Py_XDECREF(self->handle);
@@ -396,21 +408,11 @@ static each each_by_form(loader *self, const column *how_to, uint64_t sample,
     return form.form == TARN_FORM_BYTES ? EACH_BYTES : EACH_ARRAY;
 }
 
-/* Adds the sample and the field to the exception of a caller's decoder. */
-static void note_sample(const tarn_batch *batch, size_t i, const char *field)
-{
-    char key[128] = "?";
-    if (batch->keys)
-        tarn_printable(key, sizeof key, batch->keys + batch->key_offsets[i],
-                       (size_t)(batch->key_offsets[i + 1] - batch->key_offsets[i] - 1));
-    tarnpy_note("sample %s: field %s", key, field);
-}
-
 /* The bytes of one sample as an object. */
 static PyObject *piece(loader *self, const column *how_to, const tarn_batch *batch,
                        size_t i, const unsigned char *data, size_t size)
 {
-    const char *field = PyUnicode_AsUTF8AndSize(how_to->name, NULL), *stored = field;
+    const char *stored = PyUnicode_AsUTF8AndSize(how_to->name, NULL);
     each how = how_to->each == EACH_FORM
                    ? each_by_form(self, how_to, batch->samples[i], &stored)
                    : how_to->each;
@@ -421,16 +423,10 @@ static PyObject *piece(loader *self, const column *how_to, const tarn_batch *bat
     }
     PyObject *bytes = PyBytes_FromStringAndSize((const char *)data, (Py_ssize_t)size);
     if (!bytes || how == EACH_BYTES || how == EACH_ARRAY) return bytes;
-    PyObject *result = NULL;
-    if (how == EACH_CALL) {
-        result = PyObject_CallFunctionObjArgs(how_to->call, bytes, NULL);
-        if (!result && field) note_sample(batch, i, field);
-    } else {
-        PyObject *memory = PyMemoryView_FromObject(bytes);
-        if (stored && memory)
-            result = tarnpy_decode_memory(self->state, stored, memory, NULL);
-        Py_XDECREF(memory);
-    }
+    PyObject *memory = PyMemoryView_FromObject(bytes);
+    PyObject *result =
+        stored && memory ? tarnpy_decode_memory(self->state, stored, memory, NULL) : NULL;
+    Py_XDECREF(memory);
     Py_DECREF(bytes);
     return result;
 }
@@ -484,25 +480,37 @@ static PyObject *key_list(const tarn_batch *batch)
     return list;
 }
 
-/* The numbers and the epoch of the samples, for functions that need them. */
-static int put_numbers(PyObject *dict, const tarn_batch *batch)
+static PyObject *number_list(const uint64_t *numbers, size_t count)
 {
-    PyObject *list = PyList_New((Py_ssize_t)batch->count);
-    for (size_t i = 0; list && i < batch->count; i++) {
-        PyObject *number = PyLong_FromUnsignedLongLong(batch->samples[i]);
+    PyObject *list = PyList_New((Py_ssize_t)count);
+    for (size_t i = 0; list && i < count; i++) {
+        PyObject *number = PyLong_FromUnsignedLongLong(numbers[i]);
         if (!number || PyList_SetItem(list, (Py_ssize_t)i, number) != 0) Py_CLEAR(list);
     }
-    PyObject *numbers = PyUnicode_FromString("__number__");
-    PyObject *epoch = PyUnicode_FromString("__epoch__");
-    int failed = numbers && epoch ? 0 : -1;
-    if (!failed)
-        failed = tarnpy_put(dict, numbers, list);
-    else
-        Py_XDECREF(list);
-    if (!failed)
-        failed = tarnpy_put(dict, epoch, PyLong_FromUnsignedLongLong(batch->epoch));
-    Py_XDECREF(numbers);
-    Py_XDECREF(epoch);
+    return list;
+}
+
+/* What functions need to know of the samples: (their numbers, their places in the batch
+ * and their positions in the epoch, how many there were before some were left out, the
+ * epoch). */
+static int put_numbers(PyObject *dict, const tarn_batch *batch)
+{
+    uint64_t *places = PyMem_Calloc(2 * batch->count + 1, sizeof *places);
+    if (!places) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    size_t planned = tarn_batch_places(batch, places, places + batch->count);
+    PyObject *about =
+        Py_BuildValue("NNNnK", number_list(batch->samples, batch->count),
+                      number_list(places, batch->count),
+                      number_list(places + batch->count, batch->count),
+                      (Py_ssize_t)planned, (unsigned long long)batch->epoch);
+    PyMem_Free(places);
+    PyObject *name = PyUnicode_FromString("__about__");
+    int failed = name ? tarnpy_put(dict, name, about) : -1;
+    if (!name) Py_XDECREF(about);
+    Py_XDECREF(name);
     return failed;
 }
 
@@ -624,14 +632,15 @@ static PyObject *loader_set_epoch(PyObject *object, PyObject *number)
     Py_RETURN_NONE;
 }
 
-static PyObject *loader_state(PyObject *object, PyObject *unused)
+static PyObject *loader_state(PyObject *object, PyObject *args)
 {
     loader *self = (loader *)object;
     tarn_text text = {NULL, 0, 0};
     tarn_error err;
     tarn_status status;
-    if (enter(self) != 0) return NULL;
-    TARNPY_UNLOCKED(status, tarn_loader_state(self->loader, &text, &err));
+    unsigned long long before = 0;
+    if (!PyArg_ParseTuple(args, "|K:state", &before) || enter(self) != 0) return NULL;
+    TARNPY_UNLOCKED(status, tarn_loader_state_before(self->loader, before, &text, &err));
     self->busy = 0;
     PyObject *result = status == TARN_OK ? tarnpy_text(text.data, text.size)
                                          : tarnpy_raise(self->state, &err);
@@ -755,7 +764,7 @@ static PyObject *loader_close(PyObject *object, PyObject *unused)
 static PyMethodDef loader_methods[] = {
     {"set_epoch", loader_set_epoch, METH_O, NULL},
     {"back", loader_back, METH_NOARGS, NULL},
-    {"state", loader_state, METH_NOARGS, NULL},
+    {"state", loader_state, METH_VARARGS, NULL},
     {"info", loader_info, METH_NOARGS, NULL},
     {"stats", loader_stats, METH_NOARGS, NULL},
     {"skipped", loader_skipped, METH_NOARGS, NULL},

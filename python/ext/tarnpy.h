@@ -43,6 +43,10 @@ typedef struct tarnpy_state {
     PyTypeObject *loader_type;
     PyTypeObject *loaded_type;
 
+    /* arena.c */
+    PyTypeObject *arena_type;
+    PyTypeObject *block_type;
+
     /* gnz.c */
     PyTypeObject *gnz_file_type;
     PyTypeObject *gnz_view_type;
@@ -78,6 +82,7 @@ int tarnpy_add_dataset(PyObject *module);
 int tarnpy_add_order(PyObject *module);
 int tarnpy_add_image(PyObject *module);
 int tarnpy_add_loader(PyObject *module);
+int tarnpy_add_arena(PyObject *module);
 int tarnpy_add_collate(PyObject *module);
 int tarnpy_add_gnz(PyObject *module);
 int tarnpy_add_iac(PyObject *module);

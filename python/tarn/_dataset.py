@@ -13,7 +13,8 @@ import numpy
 from . import _tarn
 from ._arguments import integer, names, real, reals, whole, word
 from ._lazy import LazySample
-from ._maps import MapAll, MapFields, MapGroup, MixParts
+from ._maps import BatchMap, MapAll, MapFields, MapGroup, MixParts
+from ._random import prepared
 from ._ordering import UNEVEN, Kind, Uneven, order_arguments
 from ._reading import IMAGES, Decoder, Reading, extension, stored_names
 from ._recipe import MixRecipe, Recipe, Step, run, same
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from ._loader import Loader
     from ._pad import Pad
+    from ._workers import Workers
 
 __all__ = ["Dataset", "mix", "open"]
 
@@ -170,7 +172,7 @@ class Dataset(_tarn.Dataset):
 
     @property
     def info(self) -> dict[str, Any]:
-        """Counts: samples, samples in the file, shards; epoch and rank. "left_out" counts the
+        """Counts: samples, samples in the file, shards; epoch, seed and rank. "left_out" counts the
         samples that are not in the dataset because they lack a listed field, and "lacking" has,
         for each such field, how many samples of the file lack it. "dropped" counts those left out
         by drop_ambiguous.
@@ -347,6 +349,9 @@ class Dataset(_tarn.Dataset):
             **fields: Callable[[Any], Any]) -> Self:
         """Applies a function to each sample, and separate functions to fields.
 
+        A function with a parameter named rng gets a `numpy.random.Generator`. In a loader it depends
+        only on the seed, the epoch and the position in the epoch; elsewhere it is new each time.
+
         >>> ds.map(lambda sample: sample["cls"] + 1)[0]
         1
         >>> ds.map(txt=str.upper)[0]["txt"]
@@ -355,10 +360,17 @@ class Dataset(_tarn.Dataset):
         for name in fields:
             if name not in self.fields and not (self._maps or self._parts):  # these may add it
                 raise UsageError(f"map: no field {name}; available: " + ", ".join(self.fields))
-        more: list[Callable[[Any], Any]] = [MapFields(fields)] if fields else []
+        more: list[Callable[[Any], Any]] = []
+        if fields:
+            more.append(MapFields({name: prepared(each) for name, each in fields.items()}))
         if function is not None:
-            more.append(function)
-        return self._with(maps=(*self._maps, *more))
+            more.append(prepared(function))
+        return self._mapped("map", *more)
+
+    def _mapped(self, method: str, *functions: Callable[[Any], Any]) -> Self:
+        if self._maps and isinstance(self._maps[-1], BatchMap) and method != "batch_map":
+            raise UsageError(f"{method}: functions of samples come before those of batches (batch_map)")
+        return self._with(maps=(*self._maps, *functions))
 
     def map_all(self, function: Callable[[Any], Any]) -> Self:
         """Applies the function to every field of every sample.
@@ -366,7 +378,7 @@ class Dataset(_tarn.Dataset):
         >>> ds.map_all(str)[1]
         {'__key__': 'jay', 'txt': 'A jay.', 'cls': '1'}
         """
-        return self._with(maps=(*self._maps, MapAll(function)))
+        return self._mapped("map_all", MapAll(prepared(function)))
 
     def map_tuple(self, *functions: Callable[[Any], Any]) -> Self:
         """Applies one of `functions` to each field, in the order of `fields`.
@@ -376,7 +388,8 @@ class Dataset(_tarn.Dataset):
         """
         if len(functions) != len(self.fields):
             raise UsageError(f"map_tuple: {len(functions)} functions for {len(self.fields)} fields")
-        return self._with(maps=(*self._maps, MapFields(dict(zip(self.fields, functions)))))
+        prepare = map(prepared, functions)
+        return self._mapped("map_tuple", MapFields(dict(zip(self.fields, prepare))))
 
     def map_group(self, function: Callable[..., Sequence[Any]], fields: Sequence[str]) -> Self:
         """Applies a function to several fields together; it must return as many values.
@@ -384,7 +397,18 @@ class Dataset(_tarn.Dataset):
         >>> ds.map_group(lambda txt, cls: (txt * cls, cls * 2), ["txt", "cls"])[1]
         {'__key__': 'jay', 'txt': 'A jay.', 'cls': 2}
         """
-        return self._with(maps=(*self._maps, MapGroup(function, names("fields", fields))))
+        return self._mapped("map_group", MapGroup(prepared(function), names("fields", fields)))
+
+    def batch_map(self, function: Callable[[Any], Any]) -> Self:
+        """Applies a function to each batch of a loader. It gets the batch as the loader would return
+        it and returns any batch, also with another number of samples. Such a dataset has no single
+        samples.
+
+        >>> counted = ds.batch_map(lambda batch: {"n": len(batch["cls"]), "sum": batch["cls"].sum()})
+        >>> [batch["n"] for batch in counted.loader(3)]
+        [3, 1]
+        """
+        return self._mapped("batch_map", BatchMap(prepared(function)))
 
     def group(self, *templates: str, replace: bool = False, seed: int = 0) -> Self:
         """Chooses one of several views of each sample, a different one each epoch.
@@ -521,7 +545,8 @@ class Dataset(_tarn.Dataset):
         return self._handle.read_batch(indices, wanted, out)
 
     def loader(self, batch_size: int, *, shuffle: bool = False, seed: int = 0,
-               threads: int | None = None, prefetch: int = 0, epochs: int = 0,
+               threads: int | None = None, workers: Workers = 0, timeout: float | None = None,
+               collate: Callable[[list[Any]], Any] | None = None, prefetch: int = 0, epochs: int = 0,
                rank: int | None = None, world_size: int | None = None, uneven: Uneven | None = None,
                drop_last: bool = False, equal_batches: bool | None = None,
                on_error: Literal["raise", "skip", "replace"] = "raise",
@@ -545,7 +570,14 @@ class Dataset(_tarn.Dataset):
         shuffle, seed: the same as calling `self.shuffle(seed)` before. Image augmentation uses the
             same seed.
         threads: number of threads; None uses one per core, 0 does the work in the calling thread.
-        prefetch: batches prepared in advance; 0 chooses enough to keep the threads busy.
+        workers: where Python functions run (those of map, batch_map, collate and decoders): 0 in
+            the caller's thread, 4 in four processes, "processes" or "threads" with one per core,
+            ("threads", 4) in four threads. The batches are the same. docs/guides/transforms.md says
+            which to choose.
+        timeout: seconds that a function may take for a sample, in processes. After that its process
+            is ended, and the sample cannot be used.
+        collate: a function of the list of samples, which returns the batch.
+        prefetch: batches prepared in advance; 0 chooses enough to keep the threads and workers busy.
         epochs: the total number of epochs; 0 means no limit.
         rank, world_size, uneven: the same as calling `self.shard(rank, world_size, uneven=uneven)`
             before. Without rank and world_size, and if the dataset has no shard, they are those of
@@ -574,8 +606,7 @@ class Dataset(_tarn.Dataset):
             along their first axis; their values in a batch are a `tarn.Ragged`. Both are also for
             the results of functions.
 
-        Functions given to `map` run in the caller's thread, on samples that the threads have
-        decoded.
+        Functions get samples that the native threads have decoded, as `ds[i]` returns them.
 
         >>> [batch["cls"].tolist() for batch in ds.loader(batch_size=2, threads=2)]
         [[0, 1], [2, 3]]
@@ -595,7 +626,8 @@ class Dataset(_tarn.Dataset):
         if shuffle:
             self._warn_of_shard()
         return loader_of(self._shuffled(seed) if shuffle else self, batch_size, seed=seed,
-                         threads=threads, prefetch=prefetch, epochs=epochs, rank=rank,
+                         threads=threads, workers=workers, timeout=timeout, collate=collate,
+                         prefetch=prefetch, epochs=epochs, rank=rank,
                          world_size=world_size, uneven=uneven, drop_last=drop_last,
                          equal_batches=equal_batches, on_error=on_error, max_errors=max_errors,
                          keys=keys, integers=integers, array_type=array_type,

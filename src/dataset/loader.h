@@ -217,6 +217,8 @@ typedef struct tarn__window {
     const tarn_order *order; /* order or rest of its epoch */
     uint64_t from;           /* first of this rank's samples in that order */
     size_t count;
+    size_t planned; /* samples before holes were closed */
+    bool closed;    /* holes were closed; numbers has the slot of each sample */
 
     /* Guarded by the engine's lock until the stage is READY. */
     tarn__window_stage stage;

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "dataset/dataset.h"
 #include "dataset/loader.h"
+#include "dataset/order.h"
 
 /* --- Columns ----------------------------------------------------------------------- */
 
@@ -326,12 +327,26 @@ static tarn_status close_holes(tarn__window *w, tarn_error *err)
     for (size_t i = 0; i < n; i++)
         w->samples[i] = w->samples[w->numbers[i]];
     w->count = n;
+    w->closed = true;
     return TARN_OK;
+}
+
+size_t tarn_batch_places(const tarn_batch *batch, uint64_t *places, uint64_t *positions)
+{
+    const tarn__window *w = (const tarn__window *)batch;
+    if (!w) return 0;
+    for (size_t i = 0; i < w->count; i++) {
+        uint64_t place = w->closed ? w->numbers[i] : i;
+        if (places) places[i] = place;
+        if (positions) positions[i] = tarn__order_position(w->order, w->from + place);
+    }
+    return w->planned;
 }
 
 tarn_status tarn__window_seal(tarn__window *w, tarn_error *err)
 {
     if (w->faults && w->pool->setup->o.on_error == TARN_ON_ERROR_RAISE) return TARN_OK;
+    if (!w->closed) w->planned = w->count;
     if (w->faults) TARN_TRY(close_holes(w, err));
     const tarn__load_setup *s = w->pool->setup;
     for (size_t i = s->first; i < s->n_columns; i++)

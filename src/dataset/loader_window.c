@@ -30,20 +30,17 @@ tarn_status tarn__pool_new(tarn__load_setup *setup, size_t keep, tarn__pool **ou
     return TARN_OK;
 }
 
-static void free_memory(const tarn__load_setup *s, void *memory, size_t size)
+static tarn__memory memory_of(const tarn__load_setup *s)
 {
-    if (!memory) return;
-    if (s->o.free)
-        s->o.free(s->o.memory_context, memory, size);
-    else
-        free(memory);
+    return (tarn__memory){s->o.alloc, s->o.free, s->o.memory_context};
 }
 
 static void free_strip(const tarn__load_setup *s, tarn__strip *t)
 {
-    free_memory(s, t->data, t->capacity);
-    free_memory(s, t->mask, t->mask_capacity);
-    free_memory(s, t->lengths, t->lengths_capacity);
+    tarn__memory memory = memory_of(s);
+    tarn__memory_put(&memory, t->data, t->capacity);
+    tarn__memory_put(&memory, t->mask, t->mask_capacity);
+    tarn__memory_put(&memory, t->lengths, t->lengths_capacity);
     free(t->pieces);
     free(t->offsets);
     free(t->arrays);
@@ -115,6 +112,8 @@ static bool alloc_window(const tarn__load_setup *s, tarn__window *w)
     if (!w->samples || !w->numbers || !w->faulty || !w->deferred || !w->key_offsets ||
         !w->wants || !w->announced || !w->strips || !w->slabs || !w->columns)
         return false;
+    for (size_t i = 0; i < w->n_slabs; i++)
+        w->slabs[i].memory = memory_of(s);
     for (size_t i = 0; i < s->n_columns; i++)
         if (!alloc_strip(s, &s->columns[i], &w->strips[i])) return false;
     tarn__buf_init(&w->keys, SIZE_MAX / 2);
@@ -170,7 +169,8 @@ static void clean_window(tarn__window *w)
     tarn__epoch_release(w->following);
     w->epoch = w->following = NULL;
     w->status = TARN_OK;
-    w->count = 0;
+    w->count = w->planned = 0;
+    w->closed = false;
     w->bytes = 0;
     w->keys.size = 0;
 }
@@ -210,10 +210,10 @@ tarn_status tarn__window_room(const tarn__load_setup *s, unsigned char **data,
     uint64_t room;
     if (!tarn__align_up(size ? size : 1, TARN__SLAB_ALIGN, &room) || room > SIZE_MAX / 2)
         return tarn__fail(err, TARN_ERR_LIMIT, "the batch is too large for memory");
-    free_memory(s, *data, *capacity);
+    tarn__memory memory = memory_of(s);
+    tarn__memory_put(&memory, *data, *capacity);
     *capacity = 0;
-    *data = s->o.alloc ? s->o.alloc(s->o.memory_context, (size_t)room)
-                       : aligned_alloc(TARN__SLAB_ALIGN, (size_t)room);
+    *data = tarn__memory_get(&memory, (size_t)room);
     if (!*data) return tarn__fail_memory(err);
     *capacity = (size_t)room;
     return TARN_OK;
