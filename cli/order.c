@@ -29,14 +29,6 @@ static bool parse_number(const char *text, uint64_t *out)
     return !errno && end != text && !*end && text[0] >= '0' && text[0] <= '9';
 }
 
-static bool take_number(const cli_args *args, const char *name, uint64_t *out)
-{
-    const char *value = cli_value(args, name);
-    if (!value || parse_number(value, out)) return true;
-    cli_usage(args->command, "--%s needs a number, not %s", name, value);
-    return false;
-}
-
 static bool take_seed(const cli_args *args, tarn_order_options *o)
 {
     const char *value = cli_value(args, "seed");
@@ -90,19 +82,29 @@ static const char *const of_kinds[] = {"seed",   "epoch",  "by",  "block", "chun
 
 static bool take_options(const cli_args *args, tarn_order_options *o)
 {
-    bool kind = cli_has(args, "order");
-    if (!take_kind(args, o)) return false;
-    for (size_t i = 0; !kind && of_kinds[i]; i++)
+    return take_kind(args, o) && take_seed(args, o) &&
+           cli_number64(args, "epoch", &o->epoch) && take_rank(args, o) &&
+           take_uneven(args, o) && cli_number64(args, "block", &o->block) &&
+           cli_number64(args, "window", &o->window) &&
+           cli_number64(args, "chunk", &o->chunk) && cli_number64(args, "mix", &o->mix) &&
+           cli_number64(args, "rounds", &o->rounds);
+}
+
+static bool has_kind(const cli_args *args)
+{
+    for (size_t i = 0; !cli_has(args, "order") && of_kinds[i]; i++)
         if (cli_has(args, of_kinds[i])) {
             cli_usage(args->command, "--%s needs --order, such as shuffle", of_kinds[i]);
             return false;
         }
-    return take_seed(args, o) && take_number(args, "epoch", &o->epoch) &&
-           take_rank(args, o) && take_uneven(args, o) &&
-           take_number(args, "block", &o->block) &&
-           take_number(args, "window", &o->window) &&
-           take_number(args, "chunk", &o->chunk) && take_number(args, "mix", &o->mix) &&
-           take_number(args, "rounds", &o->rounds);
+    return true;
+}
+
+static bool has_by(const cli_args *args, const tarn_order_options *o)
+{
+    if (o->kind < TARN_ORDER_WEIGHTED || cli_has(args, "by")) return true;
+    cli_usage(args->command, "--order %s needs --by FIELD", cli_value(args, "order"));
+    return false;
 }
 
 /* --- Data about the samples -------------------------------------------------------- */
@@ -211,17 +213,29 @@ int cli_order(const cli_args *args, cli_sources *sources, uint64_t **out,
 {
     tarn_error err;
     tarn_order_options o = TARN_ORDER_OPTIONS_INIT;
-    const char *by = cli_value(args, "by");
-    if (!take_options(args, &o)) return CLI_USAGE;
-    if (o.kind >= TARN_ORDER_WEIGHTED && !by)
-        return cli_usage(args->command, "--order %s needs --by FIELD",
-                         cli_value(args, "order"));
+    if (!has_kind(args) || !take_options(args, &o) || !has_by(args, &o)) return CLI_USAGE;
     *out = NULL;
     *out_count = 0;
     if (move_mix(sources, o.epoch, &err) == TARN_OK &&
-        list_order(sources, by, &o, out, out_count, &err) == TARN_OK)
+        list_order(sources, cli_value(args, "by"), &o, out, out_count, &err) == TARN_OK)
         return CLI_OK;
     free(*out);
     *out = NULL;
     return cli_fail(&err);
+}
+
+int cli_ordered(const cli_args *args, cli_sources *s, tarn_dataset **out)
+{
+    tarn_error err;
+    arrays a = {0};
+    tarn_order_options o = TARN_ORDER_OPTIONS_INIT;
+    o.kind = TARN_ORDER_SHUFFLE;
+    if (!take_options(args, &o) || !has_by(args, &o)) return CLI_USAGE;
+    tarn_status status = move_mix(s, o.epoch, &err);
+    if (status == TARN_OK) status = learn(s, cli_value(args, "by"), &o, &a, &err);
+    if (status == TARN_OK)
+        status = tarn_dataset_order(s->mix.dataset ? s->mix.dataset : s->parts[0].dataset,
+                                    &o, out, &err);
+    arrays_free(&a);
+    return status == TARN_OK ? CLI_OK : cli_fail(&err);
 }

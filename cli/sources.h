@@ -39,4 +39,8 @@ tarn_status cli_sources_key(const cli_sources *sources, uint64_t i, tarn_text *o
 int cli_order(const cli_args *args, cli_sources *sources, uint64_t **out,
               uint64_t *out_count);
 
+/* order.c: the dataset of one source, or of a mix, in the order that the options say,
+ * which is shuffle without --order. Close it with tarn_dataset_close. */
+int cli_ordered(const cli_args *args, cli_sources *sources, tarn_dataset **out);
+
 #endif
