@@ -610,7 +610,7 @@ class Dataset(_tarn.Dataset):
         >>> ds.shuffle(seed=7).when("jay", 2)
         [Turn(epoch=0, step=1, rank=0, place=0, position=2)]
         >>> [turn.step for turn in ds.shuffle(seed=7).when("jay", 1, world_size=2, epochs=3)]
-        [1, 1, 0]
+        [1, 1, 1]
         """
         from ._schedule import Turn, divided
 
