@@ -59,7 +59,7 @@ typedef struct cli_command {
 extern const cli_command *const cli_commands[];        /* NULL-terminated */
 const cli_command *cli_find_command(const char *name); /* or NULL */
 extern const cli_command cli_index, cli_info, cli_ls, cli_get, cli_extract, cli_verify,
-    cli_pack, cli_convert, cli_split, cli_merge, cli_when, cli_at, cli_bench, cli_cache,
+    cli_pack, cli_convert, cli_split, cli_merge, cli_browse, cli_when, cli_at, cli_bench, cli_cache,
     cli_help;
 
 /* help.c */
@@ -153,6 +153,7 @@ void cli_progress_begin(cli_progress *p, const char *what, bool wanted);
 int cli_progress_step(void *progress, uint64_t done, uint64_t total); /* tarn_progress */
 void cli_progress_end(cli_progress *p);
 void cli_catch_interrupt(void);
+bool cli_interrupted(void);
 
 /* json.c: writes JSON values and the commas between them. */
 typedef struct cli_json {

@@ -224,18 +224,27 @@ int cli_order(const cli_args *args, cli_sources *sources, uint64_t **out,
     return cli_fail(&err);
 }
 
+tarn_status cli_order_dataset(tarn_dataset *set, const char *by, tarn_order_options *o,
+                              tarn_dataset **out, tarn_error *err)
+{
+    arrays a = {0};
+    cli_sources s = {.mix = {.dataset = set}, .count = tarn_dataset_count(set)};
+    tarn_dataset_info_get(set, &s.mix.info, sizeof s.mix.info);
+    tarn_status status = learn(&s, by, o, &a, err);
+    if (status == TARN_OK) status = tarn_dataset_order(set, o, out, err);
+    arrays_free(&a);
+    return status;
+}
+
 int cli_ordered(const cli_args *args, cli_sources *s, tarn_dataset **out)
 {
     tarn_error err;
-    arrays a = {0};
     tarn_order_options o = TARN_ORDER_OPTIONS_INIT;
     o.kind = TARN_ORDER_SHUFFLE;
     if (!take_options(args, &o) || !has_by(args, &o)) return CLI_USAGE;
     tarn_status status = move_mix(s, o.epoch, &err);
-    if (status == TARN_OK) status = learn(s, cli_value(args, "by"), &o, &a, &err);
     if (status == TARN_OK)
-        status = tarn_dataset_order(s->mix.dataset ? s->mix.dataset : s->parts[0].dataset,
-                                    &o, out, &err);
-    arrays_free(&a);
+        status = cli_order_dataset(s->mix.dataset ? s->mix.dataset : s->parts[0].dataset,
+                                   cli_value(args, "by"), &o, out, &err);
     return status == TARN_OK ? CLI_OK : cli_fail(&err);
 }

@@ -638,8 +638,9 @@ class Dataset(_tarn.Dataset):
         from ._schedule import divided
 
         ranks, equal = divided(self, rank, world_size, uneven, equal_batches)
-        return ranks._step("step", whole("step", step, 0, 2**64 - 1),
-                           whole("batch_size", batch_size, 1, 2**24), equal, bool(drop_last))
+        made: Self = ranks._step("step", whole("step", step, 0, 2**64 - 1),
+                                 whole("batch_size", batch_size, 1, 2**24), equal, bool(drop_last))
+        return made
 
     # --- Object protocol ---
 

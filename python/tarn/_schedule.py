@@ -1,9 +1,9 @@
-"""Which batch of a loader has a sample, and which samples a batch has: the division among ranks is the
-loader's."""
+"""Which batch of a loader has a sample, and which samples a batch has: the division among ranks
+is the loader's."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ._group import ALONE, process_group
 from ._loader import _divided
@@ -25,9 +25,9 @@ class Turn(NamedTuple):
 
 
 def divided(dataset: Dataset, rank: int | None, world_size: int | None, uneven: Uneven | None,
-            equal_batches: bool | None) -> tuple[Dataset, bool]:
-    """Returns the dataset as `Dataset.loader` divides it among ranks, and whether all of them have the
-    same number of batches."""
+            equal_batches: bool | None) -> tuple[Any, bool]:
+    """Returns the dataset, of the same class, as `Dataset.loader` divides it among ranks, and whether
+    all of them have the same number of batches."""
     dataset, division, equal = _divided(dataset, rank, world_size, uneven)
     if division is not None:  # divided among the process group
         group = process_group()
