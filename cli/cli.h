@@ -59,8 +59,8 @@ typedef struct cli_command {
 extern const cli_command *const cli_commands[];        /* NULL-terminated */
 const cli_command *cli_find_command(const char *name); /* or NULL */
 extern const cli_command cli_index, cli_info, cli_ls, cli_get, cli_extract, cli_verify,
-    cli_pack, cli_convert, cli_split, cli_merge, cli_browse, cli_when, cli_at, cli_bench, cli_cache,
-    cli_help;
+    cli_pack, cli_convert, cli_split, cli_merge, cli_browse, cli_when, cli_at, cli_bench,
+    cli_cache, cli_help;
 
 /* help.c */
 int cli_show_help(const cli_command *command);

@@ -6,7 +6,8 @@
 
 #include "browse.h"
 
-/* --- Answers ------------------------------------------------------------------------- */
+/* --- Answers -------------------------------------------------------------------------
+ */
 
 cli_json browse_json_begin(browse_answer *a)
 {
@@ -37,11 +38,11 @@ void browse_fail(browse_answer *a, unsigned status, const char *message)
 void browse_fail_as(browse_answer *a, const tarn_error *err)
 {
     char text[TARN_ERROR_PATH_MAX + TARN_ERROR_MESSAGE_MAX + 64];
-    unsigned status = err->code == TARN_ERR_USAGE       ? 400
-                      : tarn_is_not_found(err->code)    ? 404
-                      : err->code == TARN_ERR_LIMIT     ? 413
-                      : err->code == TARN_ERR_MEMORY    ? 503
-                                                        : 422;
+    unsigned status = err->code == TARN_ERR_USAGE    ? 400
+                      : tarn_is_not_found(err->code) ? 404
+                      : err->code == TARN_ERR_LIMIT  ? 413
+                      : err->code == TARN_ERR_MEMORY ? 503
+                                                     : 422;
     browse_fail(a, status, tarn_error_text(err, text, sizeof text));
 }
 
@@ -68,7 +69,8 @@ void browse_json_real(cli_json *j, const char *key, double value)
                  isfinite(value) ? (size_t)len : 4);
 }
 
-/* --- The dataset --------------------------------------------------------------------- */
+/* --- The dataset ---------------------------------------------------------------------
+ */
 
 static tarn_field_form form_of(tarn_dataset *set, uint64_t i, uint32_t field)
 {
@@ -128,7 +130,8 @@ void browse_problem_list(browser *b, const browse_query *q, browse_answer *a)
     browse_json_end(&j, a);
 }
 
-/* --- Values -------------------------------------------------------------------------- */
+/* --- Values --------------------------------------------------------------------------
+ */
 
 enum { SHORT_VALUE = 240 };
 
@@ -167,7 +170,8 @@ static void put_problem(const browser *b, cli_json *j, const char *key)
     if (p) cli_json_text(j, "problem", p->message);
 }
 
-/* --- A page of samples --------------------------------------------------------------- */
+/* --- A page of samples ---------------------------------------------------------------
+ */
 
 static tarn_status put_sample(const browser *b, cli_json *j, tarn_dataset *set,
                               cli_fold *room, tarn_text *key, uint64_t i, tarn_error *err)
@@ -248,7 +252,8 @@ void browse_page(browser *b, const browse_query *q, browse_answer *a)
     browse_view_close(b, view);
 }
 
-/* --- One sample ---------------------------------------------------------------------- */
+/* --- One sample ----------------------------------------------------------------------
+ */
 
 static void put_numbers(cli_json *j, const tarn_array *array)
 {
@@ -312,7 +317,8 @@ static bool put_decoded(cli_json *j, const char *codec, const tarn_view *v)
     return arrays;
 }
 
-/* The bytes as they are shown. Bytes that a browser can show are fetched by their address. */
+/* The bytes as they are shown. Bytes that a browser can show are fetched by their
+ * address. */
 static void put_content(cli_json *j, const tarn_field_form *form, const tarn_view *v)
 {
     tarn_array array;
@@ -387,8 +393,7 @@ static void put_field(browser *b, cli_json *j, tarn_dataset *set, uint64_t i,
     tarn_field_form form = form_of(set, i, field);
     cli_json_open(j, NULL, '{');
     cli_json_text(j, "name", tarn_dataset_field(set, field));
-    tarn_status status =
-        tarn_dataset_locate(set, i, field, &place, sizeof place, &err);
+    tarn_status status = tarn_dataset_locate(set, i, field, &place, sizeof place, &err);
     if (status == TARN_OK) {
         put_place(j, &place);
         if (b->info.kind == TARN_DATASET_FOLD)
@@ -456,7 +461,8 @@ void browse_sample(browser *b, const browse_query *q, browse_answer *a)
     browse_view_close(b, view);
 }
 
-/* --- Samples by key ------------------------------------------------------------------ */
+/* --- Samples by key ------------------------------------------------------------------
+ */
 
 /* Lists the first samples whose key contains the text. */
 static uint64_t search(const browser *b, cli_json *j, const browse_view *view,

@@ -4,7 +4,8 @@
 
 #include "browse.h"
 
-/* --- The first view ------------------------------------------------------------------ */
+/* --- The first view ------------------------------------------------------------------
+ */
 
 static void put_encoded(FILE *out, const char *name, const char *value)
 {
@@ -73,7 +74,8 @@ static int check_view(browser *b, const char *view)
     return good ? CLI_OK : CLI_USAGE;
 }
 
-/* --- Opening ------------------------------------------------------------------------- */
+/* --- Opening -------------------------------------------------------------------------
+ */
 
 static int check_words(const cli_args *args)
 {
@@ -137,8 +139,7 @@ static char *title_of(const cli_args *args)
 static int open_all(browser *b)
 {
     int status = check_words(b->args);
-    if (status == CLI_OK)
-        status = cli_sources_open(b->args, TARN_KEYS_BASE, &b->sources);
+    if (status == CLI_OK) status = cli_sources_open(b->args, TARN_KEYS_BASE, &b->sources);
     if (status != CLI_OK) return status;
     b->all =
         b->sources.mix.dataset ? b->sources.mix.dataset : b->sources.parts[0].dataset;
@@ -218,8 +219,7 @@ static const cli_option options[] = {
     {"seed", 0, "N", "seed of the order (default 0)"},
     {"epoch", 0, "N", "epoch of the order (default 0)"},
     {"rank", 0, "R/W", "only the samples of rank R of W"},
-    {"uneven", 0, "HOW",
-     "if W does not divide the count: keep (default), drop or pad"},
+    {"uneven", 0, "HOW", "if W does not divide the count: keep (default), drop or pad"},
     {"by", 0, "FIELD",
      "lengths: field to sort by size; balanced, weighted: numeric field"},
     {"block", 0, "N", "blocks: samples per block (default 1024)"},

@@ -11,16 +11,17 @@
 
 /* Limits of one request. */
 enum {
-    BROWSE_MAX_PAGE = 400,         /* samples */
-    BROWSE_MAX_SIDE = 4096,        /* pixels of a side of a rendered image */
-    BROWSE_MAX_PIXELS = 1 << 25,   /* of an image that is rendered */
-    BROWSE_MAX_IMAGE = 64 << 20,   /* its bytes */
-    BROWSE_MAX_TEXT = 256 << 10,   /* bytes of a text that is shown */
-    BROWSE_MAX_VALUES = 4096,      /* of an array */
-    BROWSE_FIRST = 10000,          /* samples that are opened for a histogram or a search */
-    BROWSE_FIRST_REMOTE = 256,     /* the same for remote files */
-    BROWSE_MAX_NUMBERS = 2000000,  /* samples whose values are read for a filter or a sort */
-    BROWSE_VIEWS = 8               /* views that are kept open */
+    BROWSE_MAX_PAGE = 400,       /* samples */
+    BROWSE_MAX_SIDE = 4096,      /* pixels of a side of a rendered image */
+    BROWSE_MAX_PIXELS = 1 << 25, /* of an image that is rendered */
+    BROWSE_MAX_IMAGE = 64 << 20, /* its bytes */
+    BROWSE_MAX_TEXT = 256 << 10, /* bytes of a text that is shown */
+    BROWSE_MAX_VALUES = 4096,    /* of an array */
+    BROWSE_FIRST = 10000,        /* samples that are opened for a histogram or a search */
+    BROWSE_FIRST_REMOTE = 256,   /* the same for remote files */
+    BROWSE_MAX_NUMBERS =
+        2000000,     /* samples whose values are read for a filter or a sort */
+    BROWSE_VIEWS = 8 /* views that are kept open */
 };
 
 /* A sample with a problem, from --problems. */
@@ -45,7 +46,8 @@ typedef struct browse_view {
     char *name; /* the arguments that made it */
     tarn_dataset *set;
     uint64_t count;
-    uint64_t first; /* samples that a filter on pixels was applied to; 0: no such filter */
+    uint64_t
+        first; /* samples that a filter on pixels was applied to; 0: no such filter */
     unsigned users; /* guarded by the lock of the browser */
     uint64_t used;  /* when, for eviction */
     uint64_t epoch, step, steps;

@@ -8,7 +8,8 @@
 
 #include "browse.h"
 
-/* --- Kinds --------------------------------------------------------------------------- */
+/* --- Kinds ---------------------------------------------------------------------------
+ */
 
 const char *browse_kind_name(browse_kind kind)
 {
@@ -26,21 +27,21 @@ static bool is_one_of(const char *name, const char *const *list)
 
 static browse_kind kind_of_name(const char *codec)
 {
-    static const char *const images[] = {"jpg",  "jpeg", "png",   "webp", "ppm",  "pgm",
-                                         "pbm",  "pnm",  "jxl",   "img",  "seg8", "seg16",
-                                         "seg24", "seg32", NULL};
+    static const char *const images[] = {"jpg",  "jpeg",  "png",   "webp",  "ppm",
+                                         "pgm",  "pbm",   "pnm",   "jxl",   "img",
+                                         "seg8", "seg16", "seg24", "seg32", NULL};
     static const char *const arrays[] = {"npy", "npz", "ten", "tb", "rle", "pth", NULL};
-    static const char *const texts[] = {"txt", "text", "transcript", "caption", "log",
-                                        "md",  "csv",  "tsv",        "srt",     "vtt",
-                                        "py",  "xml",  "html",       "htm",     "svg",
-                                        "yaml", "yml", "toml", NULL};
-    static const char *const numbers[] = {"cls", "cls2", "index", "inx", "id", "count",
-                                          NULL};
+    static const char *const texts[] = {"txt",  "text", "transcript", "caption", "log",
+                                        "md",   "csv",  "tsv",        "srt",     "vtt",
+                                        "py",   "xml",  "html",       "htm",     "svg",
+                                        "yaml", "yml",  "toml",       NULL};
+    static const char *const numbers[] = {"cls", "cls2",  "index", "inx",
+                                          "id",  "count", NULL};
     static const char *const jsons[] = {"json", "jsn", "jsonl", NULL};
-    static const char *const audio[] = {"wav", "mp3", "flac", "ogg", "oga", "opus",
-                                        "m4a", "aac", NULL};
-    static const char *const video[] = {"mp4", "webm", "ogv", "mov", "m4v", "mkv",
-                                        "avi", NULL};
+    static const char *const audio[] = {"wav",  "mp3", "flac", "ogg", "oga",
+                                        "opus", "m4a", "aac",  NULL};
+    static const char *const video[] = {"mp4", "webm", "ogv", "mov",
+                                        "m4v", "mkv",  "avi", NULL};
     const char *dot = strrchr(codec, '.'), *name = dot ? dot + 1 : codec;
     if (is_one_of(name, images)) return BROWSE_IMAGE;
     if (is_one_of(name, arrays)) return BROWSE_ARRAY;
@@ -77,7 +78,8 @@ browse_kind browse_kind_at(tarn_dataset *set, uint64_t i, uint32_t field)
     return browse_kind_of(&form);
 }
 
-/* --- Types --------------------------------------------------------------------------- */
+/* --- Types ---------------------------------------------------------------------------
+ */
 
 static bool starts(const unsigned char *data, size_t size, size_t at, const char *magic,
                    size_t len)
@@ -118,15 +120,15 @@ bool browse_measure(const void *data, size_t size, uint32_t *width, uint32_t *he
     tarn_image_decoder *decoder;
     tarn_image_info info;
     if (tarn_image_decoder_new(NULL, &decoder, NULL) != TARN_OK) return false;
-    tarn_status status =
-        tarn_image_probe(decoder, data, size, &info, sizeof info, NULL);
+    tarn_status status = tarn_image_probe(decoder, data, size, &info, sizeof info, NULL);
     tarn_image_decoder_free(decoder);
     *width = info.width;
     *height = info.height;
     return status == TARN_OK;
 }
 
-/* --- Pictures ------------------------------------------------------------------------ */
+/* --- Pictures ------------------------------------------------------------------------
+ */
 
 /* The largest size of the same shape in a square; never larger than the picture. */
 static void fit(uint64_t width, uint64_t height, unsigned side, uint32_t *out_width,
@@ -253,8 +255,8 @@ static const unsigned char *place_of(const tarn_array *a, const uint64_t *at)
     return p;
 }
 
-/* The dimensions of an array that is shown as a picture: [height, width], the same with 1,
- * 3 or 4 channels last, or with 1 or 3 first. Height and width are at least 4. */
+/* The dimensions of an array that is shown as a picture: [height, width], the same with
+ * 1, 3 or 4 channels last, or with 1 or 3 first. Height and width are at least 4. */
 typedef struct picture {
     unsigned rows, columns, channel; /* dimensions; channel is ndim if there is none */
     unsigned channels;
@@ -334,7 +336,8 @@ static tarn_status render_array(const tarn_array *a, unsigned side, tarn_bytes *
                 if (v < low) low = v;
                 if (isfinite(v) && v > high) high = v;
             }
-    if (a->dtype.kind == 'u' && a->dtype.size == 1 && p.channels == 3) low = 0, high = 255;
+    if (a->dtype.kind == 'u' && a->dtype.size == 1 && p.channels == 3)
+        low = 0, high = 255;
     for (k = 0; k < n; k++) {
         double scaled = high > low ? (values[k] - low) / (high - low) * 255 : 128;
         pixels[k] = (unsigned char)(scaled >= 0 ? (scaled < 255 ? scaled : 255) : 0);
@@ -345,8 +348,8 @@ static tarn_status render_array(const tarn_array *a, unsigned side, tarn_bytes *
     return status;
 }
 
-static tarn_status render_bytes(const char *codec, const void *data, size_t size, unsigned side,
-                          tarn_bytes *out, tarn_error *err)
+static tarn_status render_bytes(const char *codec, const void *data, size_t size,
+                                unsigned side, tarn_bytes *out, tarn_error *err)
 {
     tarn_value value;
     tarn_decode_options o = TARN_DECODE_OPTIONS_INIT;
@@ -361,13 +364,15 @@ static tarn_status render_bytes(const char *codec, const void *data, size_t size
     o.max_size = BROWSE_MAX_IMAGE;
     o.max_pixels = BROWSE_MAX_PIXELS;
     if (tarn_decode(codec, data, size, &o, &value, NULL) != TARN_OK) return status;
-    if (value.count && (value.kind == TARN_VALUE_ARRAY || value.kind == TARN_VALUE_ARRAYS))
+    if (value.count &&
+        (value.kind == TARN_VALUE_ARRAY || value.kind == TARN_VALUE_ARRAYS))
         status = render_array(&value.arrays[0], side, out, err);
     tarn_value_release(&value);
     return status;
 }
 
-/* --- Answers ------------------------------------------------------------------------- */
+/* --- Answers -------------------------------------------------------------------------
+ */
 
 /* The view, the sample and the field of a request, and the bytes. */
 static bool open_field(browser *b, const browse_query *q, browse_view **view,
@@ -403,7 +408,7 @@ static tarn_status render_field(tarn_dataset *set, uint64_t i, uint32_t field,
     TARN_TRY(tarn_dataset_form(set, i, field, &form, sizeof form, err));
     if (form.form != TARN_FORM_ARRAY)
         return render_bytes(form.codec ? form.codec : "", v->data, v->size, side, out,
-                             err);
+                            err);
     TARN_TRY(tarn_array_init(&array, (void *)(uintptr_t)v->data, form.dtype, form.ndim,
                              form.shape, err));
     return render_array(&array, side, out, err);

@@ -1,5 +1,5 @@
-/* Samples with problems: a list of keys, as tarn verify --decode --bad-keys writes it, each
- * with an optional tab and reason. */
+/* Samples with problems: a list of keys, as tarn verify --decode --bad-keys writes it,
+ * each with an optional tab and reason. */
 #include <stdlib.h>
 #include <string.h>
 

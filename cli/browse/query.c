@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- Text ---------------------------------------------------------------------------- */
+/* --- Text ----------------------------------------------------------------------------
+ */
 
 static int hex(char c)
 {
@@ -57,7 +58,8 @@ static bool is_utf8(const char *text)
     return true;
 }
 
-/* --- Requests ------------------------------------------------------------------------ */
+/* --- Requests ------------------------------------------------------------------------
+ */
 
 /* Adds NAME=VALUE. */
 static char *add_arg(browse_query *q, const char *from, size_t len, char *out)
@@ -159,7 +161,8 @@ bool browse_query_number(const browse_query *q, const char *name, uint64_t most,
     return true;
 }
 
-/* --- Filters ------------------------------------------------------------------------- */
+/* --- Filters -------------------------------------------------------------------------
+ */
 
 /* A decimal number and a colon. strtod alone accepts other forms, such as 0x1p3. */
 static bool take_real(const char **text, double *out)
@@ -204,10 +207,10 @@ bool browse_filter_parse(const char *text, browse_filter *out)
     static const struct {
         const char *start;
         browse_filter_kind kind;
-    } kinds[] = {{"size:", BROWSE_SIZE},     {"num:", BROWSE_BETWEEN},
-                 {"width:", BROWSE_WIDTH},   {"height:", BROWSE_HEIGHT},
-                 {"has:", BROWSE_HAS},       {"lacks:", BROWSE_LACKS},
-                 {"is:", BROWSE_IS},         {"problems", BROWSE_PROBLEMS}};
+    } kinds[] = {{"size:", BROWSE_SIZE},   {"num:", BROWSE_BETWEEN},
+                 {"width:", BROWSE_WIDTH}, {"height:", BROWSE_HEIGHT},
+                 {"has:", BROWSE_HAS},     {"lacks:", BROWSE_LACKS},
+                 {"is:", BROWSE_IS},       {"problems", BROWSE_PROBLEMS}};
     bool good = false;
     *out = (browse_filter){0};
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
@@ -234,7 +237,8 @@ void browse_filter_free(browse_filter *f)
     *f = (browse_filter){0};
 }
 
-/* --- Ranges -------------------------------------------------------------------------- */
+/* --- Ranges --------------------------------------------------------------------------
+ */
 
 int browse_range_parse(const char *text, uint64_t size, uint64_t *out_from,
                        uint64_t *out_count)

@@ -25,10 +25,11 @@ int browse_serve(browser *b, const char *view, unsigned port, bool open_page,
                  bool until_eof)
 {
     (void)view, (void)port, (void)open_page, (void)until_eof;
-    cli_note("tarn: this command was built without libmicrohttpd, which tarn browse needs "
-             "to serve %s; install its header (Debian: libmicrohttpd-dev) and build tarn "
-             "again, or write a page with -o FILE\n",
-             b->title);
+    cli_note(
+        "tarn: this command was built without libmicrohttpd, which tarn browse needs "
+        "to serve %s; install its header (Debian: libmicrohttpd-dev) and build tarn "
+        "again, or write a page with -o FILE\n",
+        b->title);
     return CLI_DATA;
 }
 
@@ -40,7 +41,8 @@ int browse_serve(browser *b, const char *view, unsigned port, bool open_page,
 
 enum { THREADS = 4, CONNECTIONS = 64, IDLE_SECONDS = 60, TOKEN_BYTES = 16 };
 
-/* --- libmicrohttpd ------------------------------------------------------------------- */
+/* --- libmicrohttpd -------------------------------------------------------------------
+ */
 
 #define FUNCTIONS(X)                                                                     \
     X(start_daemon)                                                                      \
@@ -85,7 +87,8 @@ static bool load(void)
     return true;
 }
 
-/* --- Requests ------------------------------------------------------------------------ */
+/* --- Requests ------------------------------------------------------------------------
+ */
 
 typedef struct server {
     browser *b;
@@ -126,6 +129,8 @@ static bool answer_file(const char *path, browse_answer *a)
         set_file(a, "text/javascript; charset=utf-8", browse_js, sizeof browse_js);
     else if (strcmp(path, "browse.css") == 0)
         set_file(a, "text/css; charset=utf-8", browse_css, sizeof browse_css);
+    else if (strcmp(path, "icon.png") == 0)
+        set_file(a, "image/png", icon_png, sizeof icon_png);
     else
         return false;
     return true;
@@ -156,7 +161,8 @@ static void answer(server *s, struct MHD_Connection *c, const browse_query *q,
     browse_fail(a, 404, "there is no such page");
 }
 
-/* --- Responses ----------------------------------------------------------------------- */
+/* --- Responses -----------------------------------------------------------------------
+ */
 
 /* Data that is sent piece by piece, from the file. */
 typedef struct sending {
@@ -234,32 +240,50 @@ static enum MHD_Result respond(server *s, struct MHD_Connection *c, browse_answe
     return result;
 }
 
-/* --- The daemon ---------------------------------------------------------------------- */
+/* --- The daemon ----------------------------------------------------------------------
+ */
+
+/* The address as it was sent, so that it is decoded only by our own parser. */
+typedef struct request {
+    char *uri;
+    bool begun; /* the handler was called once, with the headers only */
+} request;
 
 static void *keep_uri(void *context, const char *uri, struct MHD_Connection *c)
 {
     (void)context, (void)c;
-    return strndup(uri, BROWSE_MAX_URI + 1);
+    request *r = malloc(sizeof *r);
+    if (r) *r = (request){strndup(uri, BROWSE_MAX_URI + 1), false};
+    return r;
 }
 
-static void drop_uri(void *context, struct MHD_Connection *c, void **request,
+static void drop_uri(void *context, struct MHD_Connection *c, void **kept,
                      enum MHD_RequestTerminationCode code)
 {
     (void)context, (void)c, (void)code;
-    free(*request);
-    *request = NULL;
+    request *r = *kept;
+    if (r) free(r->uri);
+    free(r);
+    *kept = NULL;
 }
 
 static enum MHD_Result on_request(void *context, struct MHD_Connection *c,
                                   const char *url, const char *method,
                                   const char *version, const char *upload,
-                                  size_t *upload_size, void **request)
+                                  size_t *upload_size, void **kept)
 {
-    (void)url, (void)version, (void)upload, (void)upload_size;
+    (void)url, (void)version, (void)upload;
     server *s = context;
+    request *r = *kept;
     browse_query q;
     browse_answer a;
-    if (!*request || !is_host(s, c)) {
+    if (!r || !r->uri) return MHD_NO;
+    if (!r->begun || *upload_size) { /* a body is ignored */
+        r->begun = true;
+        *upload_size = 0;
+        return MHD_YES;
+    }
+    if (!is_host(s, c)) {
         browse_fail(&a, 403, "the Host of the request is not this server's");
         return respond(s, c, &a);
     }
@@ -267,7 +291,7 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *c,
         browse_fail(&a, 405, "only GET is allowed");
         return respond(s, c, &a);
     }
-    if (!browse_query_parse(*request, &q)) {
+    if (!browse_query_parse(r->uri, &q)) {
         browse_fail(&a, 400, "the address is malformed or too long");
         return respond(s, c, &a);
     }

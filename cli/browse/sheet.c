@@ -1,8 +1,10 @@
 /* A contact sheet: one HTML file with small pictures in it, without scripts. Texts come
- * from files and are escaped; its policy allows nothing but its own pictures and style. */
+ * from files and are escaped; its policy allows nothing but its own pictures and style.
+ */
 #include <stdlib.h>
 #include <string.h>
 
+#include "../target.h"
 #include "browse.h"
 
 enum { SIDE = 240, MOST = 10000 };
@@ -31,25 +33,27 @@ static const char head[] =
     "small{color:var(--dim)}.bad{color:var(--bad)}\n"
     "</style>\n";
 
+/* Bytes that are not UTF-8 become U+FFFD, control characters spaces. */
 static void put_text(FILE *out, const char *text, size_t size)
 {
-    for (const char *end = text + size; text < end; text++)
-        switch (*text) {
-        case '<':
+    uint32_t code;
+    for (size_t n; size > 0; text += n, size -= n) {
+        bool valid = (n = cli_utf8(text, size, &code)) > 0;
+        if (!valid)
+            n = 1, fputs("\xef\xbf\xbd", out);
+        else if (code == '<')
             fputs("&lt;", out);
-            break;
-        case '>':
+        else if (code == '>')
             fputs("&gt;", out);
-            break;
-        case '&':
+        else if (code == '&')
             fputs("&amp;", out);
-            break;
-        case '"':
+        else if (code == '"')
             fputs("&quot;", out);
-            break;
-        default:
-            fputc((unsigned char)*text < 0x20 && *text != '\n' ? ' ' : *text, out);
-        }
+        else if ((code < 0x20 && code != '\n') || (code >= 0x7f && code < 0xa0))
+            fputc(' ', out);
+        else
+            fwrite(text, 1, n, out);
+    }
 }
 
 static void put_string(FILE *out, const char *text)
@@ -164,8 +168,7 @@ int browse_sheet(browser *b, const char *text, const char *path, uint64_t count)
     browse_answer a;
     char *uri = NULL, *page = NULL;
     size_t size;
-    if (count > MOST)
-        return cli_usage(b->args->command, "--count is at most %d", MOST);
+    if (count > MOST) return cli_usage(b->args->command, "--count is at most %d", MOST);
     if (asprintf(&uri, "/x/?%s", text) < 0) cli_no_memory();
     bool good = browse_query_parse(uri, &q) && browse_view_open(b, &q, &view, &a);
     free(uri);

@@ -15,7 +15,8 @@ static int by_double(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* --- Histograms ---------------------------------------------------------------------- */
+/* --- Histograms ----------------------------------------------------------------------
+ */
 
 static void put_bin(cli_json *j, double low, double high, uint64_t n)
 {
@@ -54,7 +55,9 @@ static void put_bins(cli_json *j, const double *list, uint64_t n)
         uint64_t start = i;
         while (i < n && (list[i] < high || b == BINS - 1))
             i++;
-        if (i > start) put_bin(j, low + b * width, nextafter(high, b == BINS - 1 ? high : low), i - start);
+        if (i > start)
+            put_bin(j, low + b * width, nextafter(high, b == BINS - 1 ? high : low),
+                    i - start);
     }
 }
 
@@ -80,7 +83,8 @@ static void put_histogram(cli_json *j, double *list, uint64_t n)
     cli_json_close(j, ']');
 }
 
-/* --- Numbers ------------------------------------------------------------------------- */
+/* --- Numbers -------------------------------------------------------------------------
+ */
 
 /* Sizes of many samples, by powers of two in four steps each, so that nothing is kept for
  * a sample. */
@@ -154,7 +158,8 @@ static tarn_status answer_sizes(const browse_view *view, const char *field, cli_
     if (!s) cli_no_memory();
     s->min = UINT64_MAX;
     /* The order does not matter, and without it neighbours are stored together. */
-    tarn_dataset *set = view->has_step ? view->set : tarn_dataset_unordered(view->set), *having = NULL;
+    tarn_dataset *set = view->has_step ? view->set : tarn_dataset_unordered(view->set),
+                 *having = NULL;
     tarn_condition c = TARN_CONDITION_INIT;
     c.kind = TARN_CONDITION_HAVING;
     c.names = &field;
@@ -197,7 +202,8 @@ static tarn_status read_firsts(const browser *b, const browse_view *view,
     return TARN_OK;
 }
 
-/* --- Texts --------------------------------------------------------------------------- */
+/* --- Texts ---------------------------------------------------------------------------
+ */
 
 typedef struct word {
     char *text;
@@ -268,7 +274,8 @@ static tarn_status answer_words(const browser *b, const browse_view *view,
     return TARN_OK;
 }
 
-/* --- Answers ------------------------------------------------------------------------- */
+/* --- Answers -------------------------------------------------------------------------
+ */
 
 static tarn_status answer_sets(const browse_view *view, cli_json *j, tarn_error *err)
 {
@@ -320,7 +327,8 @@ static tarn_status answer(const browser *b, const browse_view *view, const char 
 
 static bool is_known(const char *what)
 {
-    static const char *const known[] = {"sets", "size", "words", "num", "width", "height"};
+    static const char *const known[] = {"sets", "size",  "words",
+                                        "num",  "width", "height"};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(what, known[i]) == 0) return true;
     return false;
@@ -332,8 +340,9 @@ void browse_stats(browser *b, const browse_query *q, browse_answer *a)
     tarn_error err;
     const char *what = browse_query_get(q, "what"), *field = browse_query_get(q, "field");
     if (!what || !is_known(what) || (!field && strcmp(what, "sets") != 0)) {
-        browse_fail(a, 400, "what must be sets, size, words, num, width or height, with a "
-                            "field");
+        browse_fail(a, 400,
+                    "what must be sets, size, words, num, width or height, with a "
+                    "field");
         return;
     }
     if (!browse_view_open(b, q, &view, a)) return;

@@ -11,7 +11,7 @@
 #include "browse.h"
 
 /* The arguments that choose a view. */
-static const char *const of_view[] = {"order", "seed",  "epoch", "by",    "rank",
+static const char *const of_view[] = {"order", "seed",  "epoch", "by",     "rank",
                                       "world", "batch", "step",  "uneven", "batches",
                                       "sort",  "down",  "block", NULL};
 
@@ -31,7 +31,8 @@ static char *name_of(const browse_query *q)
     return text;
 }
 
-/* --- Errors -------------------------------------------------------------------------- */
+/* --- Errors --------------------------------------------------------------------------
+ */
 
 static tarn_status refuse(tarn_error *err, const char *what)
 {
@@ -53,7 +54,8 @@ static void replace(tarn_dataset **set, tarn_dataset *made)
     *set = made;
 }
 
-/* --- Filters ------------------------------------------------------------------------- */
+/* --- Filters -------------------------------------------------------------------------
+ */
 
 /* Keeps the samples whose numbers are in a range. Columns of a record pack are compared
  * by the library, other fields are read. */
@@ -132,7 +134,8 @@ static tarn_status keep(const browser *b, tarn_dataset **set, const browse_filte
 }
 
 /* Whether a side of the image of a sample is in the range. */
-static bool has_side(tarn_dataset *set, uint64_t i, uint32_t field, const browse_filter *f)
+static bool has_side(tarn_dataset *set, uint64_t i, uint32_t field,
+                     const browse_filter *f)
 {
     tarn_view v;
     uint32_t width, height;
@@ -164,7 +167,8 @@ static tarn_status keep_sides(browse_view *v, const browse_filter *f, bool remot
     return TARN_OK;
 }
 
-/* --- Orders -------------------------------------------------------------------------- */
+/* --- Orders --------------------------------------------------------------------------
+ */
 
 typedef struct ranked {
     double value;
@@ -309,7 +313,8 @@ static tarn_status go_to_step(browse_view *v, const browse_query *q, tarn_error 
     return TARN_OK;
 }
 
-/* --- Making -------------------------------------------------------------------------- */
+/* --- Making --------------------------------------------------------------------------
+ */
 
 static tarn_status take_filters(const browse_query *q, browse_filter *out, size_t *out_n,
                                 tarn_error *err)
@@ -353,7 +358,8 @@ static tarn_status make(const browser *b, const browse_query *q, browse_view *v,
     return status;
 }
 
-/* --- The list of views --------------------------------------------------------------- */
+/* --- The list of views ---------------------------------------------------------------
+ */
 
 static void view_free(browse_view *v)
 {
@@ -439,7 +445,8 @@ void browse_views_free(browser *b)
         browse_view_close(b, b->views[i]);
 }
 
-/* --- When a sample is seen ----------------------------------------------------------- */
+/* --- When a sample is seen -----------------------------------------------------------
+ */
 
 /* The view without its step. */
 static tarn_status find_turns(browser *b, const browse_query *q, const char *key,

@@ -395,7 +395,9 @@ async function open(i) {
   $("previous").disabled = i === 0;
   $("next").disabled = i + 1 >= count;
   const body = $("detail-body");
-  body.replaceChildren(facts(sample), ...sample.fields.map((field) => fieldView(sample, field)));
+  const rank = ["image", "video", "audio", "text", "number", "json", "array", "bytes"];
+  const fields = [...sample.fields].sort((a, b) => rank.indexOf(a.kind ?? "bytes") - rank.indexOf(b.kind ?? "bytes"));
+  body.replaceChildren(facts(sample), ...fields.map((field) => fieldView(sample, field)));
   if (sample.error) body.append(make("p", { class: "bad", text: sample.error }));
   body.scrollTop = 0;
 }
@@ -544,7 +546,7 @@ function hexView(field) {
 function drawFields() {
   $("fields").replaceChildren(...info.fields.map((field) => {
     const stats = make("div", { class: "stats", hidden: true });
-    const size = make("span", { text: field.kind });
+    const size = make("span", { text: field.kind, "data-count": field.name });
     const button = make("button", { type: "button", "aria-expanded": "false", onclick: () => {
       stats.hidden = !stats.hidden;
       button.setAttribute("aria-expanded", String(!stats.hidden));
@@ -554,7 +556,20 @@ function drawFields() {
   }));
 }
 
+// How many samples have each field, beside its name.
+async function countFields() {
+  const mine = generation, counts = new Map();
+  const found = await ask("stats", { what: "sets" }).catch(() => null);
+  if (!found || mine !== generation || found.kinds > found.sets.length) return;
+  for (const set of found.sets) for (const name of set.fields) counts.set(name, (counts.get(name) || 0) + set.samples);
+  for (const span of document.querySelectorAll("[data-count]")) {
+    const kind = kinds.get(span.dataset.count), n = counts.get(span.dataset.count);
+    span.textContent = n === undefined ? kind : `${kind} · ${number(n)}`;
+  }
+}
+
 function refreshStats() {
+  countFields();
   for (const [n, node] of [...$("fields").children].entries()) {
     const stats = node.querySelector(".stats");
     if (!stats.hidden) fillStats(info.fields[n], stats);
@@ -599,6 +614,10 @@ function chart(field, what, title, data) {
     return box;
   }
   const bars = make("div", { class: "bars" }), show = what === "size" ? bytes : short;
+  if (data.min === data.max) {
+    box.append(make("p", { class: "note", text: `always ${show(data.min)}` }));
+    return box;
+  }
   for (const bin of bins) {
     const bar = make("i");
     bar.style.height = Math.max(3, bin.n / most * 100) + "%";
