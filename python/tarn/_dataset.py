@@ -22,6 +22,7 @@ from .errors import UsageError, shown as shown_text
 if TYPE_CHECKING:
     from typing import Self
 
+    from ._browse import Page, Sheet
     from ._loader import Loader
     from ._schedule import Turn
 
@@ -593,6 +594,29 @@ class Dataset(_tarn.Dataset):
                          equal_batches=equal_batches, on_error=on_error, max_errors=max_errors,
                          keys=keys, integers=integers, array_type=array_type,
                          pin_memory=pin_memory, image=image, masks=masks)
+
+    def browse(self, *, serve: bool = True, count: int = 120,
+               problems: Iterable[Any] | None = None) -> Page | Sheet:
+        """Shows the dataset as a page: a grid of samples, all fields of a sample, search, histograms,
+        filters, and a selection that can be exported for `filter`. See docs/guides/browse.md.
+
+        serve: start a server on this machine, whose page a notebook shows in a frame. The result has
+            `url` and `close()`. False returns a contact sheet instead, the HTML of the first samples,
+            which needs no server: `ds.browse(serve=False).save("page.html")`.
+        count: samples in a contact sheet.
+        problems: samples to mark: keys, (key, reason) pairs, or `Loader.skipped()`.
+
+        The page shows fields as they are stored, without functions given to `map`.
+
+        >>> with ds.browse() as page:
+        ...     page.url.startswith("http://127.0.0.1:")
+        True
+        >>> ds.browse(serve=False).count("<figure>")
+        4
+        """
+        from ._browse import browse
+
+        return browse(self, bool(serve), whole("count", count, 1, 10000), problems)
 
     # --- Batches of a run ---
 

@@ -492,7 +492,7 @@ def a_contact_sheet_is_one_file_without_code():
     text = sheet.read_text()
     assert text.count("<figure>") == 3 and text.count("data:image/jpeg;base64,") == 2
     assert "<script" not in text and "&lt;script&gt;alert(1)&lt;" in text and "text 2" in text
-    assert "default-src 'none'" in text and "http:" not in text and "https:" not in text
+    assert "default-src 'none'" in text and '="http' not in text
     assert tarn("browse", DATA, "-o", "-", "--order", "shuffle", "--seed", 3, "--count", 1).stdout.count(b"<figure>") == 1
 
 
