@@ -11,6 +11,7 @@ python3 python3-venv libarchive-tools mandoc binutils strace nginx-light openssl
 xz-utils bzip2 clang-tidy-14 cppcheck bindgen rustc"
 arm64="gcc-aarch64-linux-gnu qemu-user-static"
 debian="debootstrap"
+peers="python3 python3-venv chromium chromium-driver"
 bench="python3 libpng-dev libturbojpeg0-dev libarchive-tools util-linux time"
 
 wanted=""
@@ -21,7 +22,8 @@ for group in "$@"; do
     bench) wanted="$wanted $bench" ;;
     arm64) wanted="$wanted $arm64" ;;
     debian) wanted="$wanted $debian" ;;
-    demo | docs | peers) wanted="$wanted python3 python3-venv" ;;
+    demo | docs) wanted="$wanted python3 python3-venv" ;;
+    peers) wanted="$wanted $peers" ;;
     *) echo "setup.sh: no group $group" >&2; exit 2 ;;
     esac
 done
