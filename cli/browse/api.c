@@ -30,6 +30,7 @@ void browse_fail(browse_answer *a, unsigned status, const char *message)
 {
     cli_json j = browse_json_begin(a);
     a->status = status;
+    snprintf(a->why, sizeof a->why, "%s", message);
     cli_json_text(&j, "error", message);
     browse_json_end(&j, a);
 }
@@ -215,14 +216,28 @@ static void put_samples(const browser *b, cli_json *j, tarn_dataset *set, uint64
     free(room.members);
 }
 
-/* Remote keys come with one request for many. */
-static void fetch_keys(const browser *b, tarn_dataset *set, uint64_t from, uint64_t count)
+/* Of remote samples, keys and the values of tiles are fetched with many requests at once.
+ * A problem shows up when a sample is read. */
+static void fetch_ahead(const browser *b, tarn_dataset *set, uint64_t from,
+                        uint64_t count, bool values)
 {
-    uint64_t list[BROWSE_MAX_PAGE];
-    if (!b->info.remote) return;
+    uint32_t n = 0;
+    tarn_error ignored;
+    if (!b->info.remote || count == 0) return;
+    uint64_t *list = malloc((size_t)count * sizeof *list);
+    uint32_t *fields = malloc((b->info.fields + 1) * sizeof *fields);
+    if (!list || !fields) cli_no_memory();
     for (uint64_t i = 0; i < count; i++)
         list[i] = from + i;
-    cli_remote_ahead(set, list, (size_t)count, 0);
+    for (uint32_t f = 0; values && f < b->info.fields; f++) {
+        browse_kind kind = browse_kind_at(set, from, f);
+        if (kind >= BROWSE_TEXT && kind <= BROWSE_NUMBER) fields[n++] = f;
+    }
+    tarn_status status =
+        tarn_dataset_prefetch(set, list, (size_t)count, fields, n, &ignored);
+    (void)status;
+    free(list);
+    free(fields);
 }
 
 void browse_page(browser *b, const browse_query *q, browse_answer *a)
@@ -244,7 +259,7 @@ void browse_page(browser *b, const browse_query *q, browse_answer *a)
         cli_json_number(&j, "epoch", view->epoch);
         cli_json_number(&j, "step", view->step);
     }
-    fetch_keys(b, view->set, from, count);
+    fetch_ahead(b, view->set, from, count, true);
     cli_json_open(&j, "samples", '[');
     put_samples(b, &j, view->set, from, count);
     cli_json_close(&j, ']');
@@ -472,7 +487,7 @@ static uint64_t search(const browser *b, cli_json *j, const browse_view *view,
     tarn_text key = {0};
     uint64_t most = b->info.remote ? BROWSE_FIRST_REMOTE : BROWSE_FIRST, found = 0;
     if (view->count < most) most = view->count;
-    if (b->info.remote) fetch_keys(b, view->set, 0, most);
+    fetch_ahead(b, view->set, 0, most, false);
     for (uint64_t i = 0; i < most && found < SHOWN; i++) {
         if (tarn_dataset_key(view->set, i, &key, NULL) != TARN_OK ||
             !strcasestr(key.data, text))

@@ -18,17 +18,15 @@ static void put_encoded(FILE *out, const char *name, const char *value)
             fprintf(out, "%%%02X", (unsigned char)*value);
 }
 
-/* RANK/WORLD as two arguments. */
+/* RANK/WORLD as two arguments, which are checked with the view. */
 static void put_rank(FILE *out, const char *value)
 {
-    char rank[32];
-    const char *slash = strchr(value, '/');
-    size_t len = slash ? (size_t)(slash - value) : 0;
-    if (len == 0 || len >= sizeof rank) return;
-    memcpy(rank, value, len);
-    rank[len] = '\0';
+    size_t len = strcspn(value, "/");
+    char *rank = strndup(value, len);
+    if (!rank) cli_no_memory();
     put_encoded(out, "rank", rank);
-    put_encoded(out, "world", slash + 1);
+    put_encoded(out, "world", value[len] ? value + len + 1 : "");
+    free(rank);
 }
 
 /* The options of the order as the arguments of a view, then --view. */
@@ -68,7 +66,7 @@ static int check_view(browser *b, const char *view)
     if (good)
         browse_view_close(b, opened);
     else
-        cli_note("tarn: %s\n", a.body);
+        cli_usage(b->args->command, "%s", a.why);
     free(a.body);
     browse_query_free(&q);
     return good ? CLI_OK : CLI_USAGE;
@@ -239,7 +237,7 @@ static const cli_example examples[] = {
      "what rank 3 of 8 sees at a step"},
     {"tarn browse data/birds:train --problems bad.txt --view 'f=problems'",
      "the samples that tarn verify --decode --bad-keys bad.txt found"},
-    {"tarn browse tiles.iac -o page.html", "a page to send to somebody"},
+    {"tarn browse tiles.iac -o page.html", "a page to send to others"},
     {NULL, NULL}};
 
 const cli_command cli_browse = {

@@ -87,6 +87,7 @@ typedef struct browse_answer {
     bool attached;        /* to be saved, never shown */
     char name[128];       /* for the saved file: only A-Z a-z 0-9 . _ - */
     bool cache;           /* the page may keep it */
+    char why[600];        /* of an error: its message */
     FILE *out;            /* the body, while it is written */
 } browse_answer;
 

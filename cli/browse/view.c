@@ -57,8 +57,7 @@ static void replace(tarn_dataset **set, tarn_dataset *made)
 /* --- Filters -------------------------------------------------------------------------
  */
 
-/* Keeps the samples whose numbers are in a range. Columns of a record pack are compared
- * by the library, other fields are read. */
+/* Keeps the samples whose numbers are in a range. */
 static tarn_status keep_between(tarn_dataset **set, const browse_filter *f,
                                 tarn_error *err)
 {
@@ -261,7 +260,9 @@ static tarn_status take_order(const browse_query *q, tarn_order_options *o,
         !browse_query_number(q, "world", TARN_MAX_ORDER_RANKS, &o->world_size) ||
         !browse_query_number(q, "block", TARN_MAX_ORDER, &o->block) ||
         !take_word(q, "uneven", uneven, &how))
-        return refuse(err, "epoch, rank and world must be whole numbers");
+        return refuse(err,
+                      "epoch, rank and world must be whole numbers, such as rank 3 of "
+                      "world 8, and uneven keep, drop or pad");
     o->uneven = (tarn_uneven)how;
     return TARN_OK;
 }

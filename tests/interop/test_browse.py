@@ -22,6 +22,8 @@ import urllib.parse
 from PIL import Image
 
 from checks import TARN, run_all, tarn
+from remote_support import Store
+from url_support import environment
 
 SCRATCH = tempfile.TemporaryDirectory()
 HERE = pathlib.Path(SCRATCH.name)
@@ -73,9 +75,9 @@ DATA = HERE / "data"
 class Server:
     """A running tarn browse."""
 
-    def __init__(self, *args):
+    def __init__(self, *args, env=None):
         self.process = subprocess.Popen([TARN, "browse", "--no-open", *map(str, args)], stdout=subprocess.PIPE,
-                                        stderr=subprocess.PIPE)
+                                        stderr=subprocess.PIPE, env=env)
         self.url = self.process.stdout.readline().decode().strip()
         assert self.url, self.process.stderr.read().decode()
         split = urllib.parse.urlsplit(self.url)
@@ -433,6 +435,24 @@ def other_kinds_of_files_are_shown():
         assert server.get("sample", i=1)["key"]
 
 
+def remote_folds_are_shown_with_few_requests():
+    store = Store()
+    store.put_folder(DATA)
+    with Server(f"{store.url}/birds/:train", env=environment()) as server:
+        assert server.get("info")["remote"] and server.get("info")["samples"] == COUNT + 1
+        store.taken()
+        page = server.get("page", **{"from": 40, "count": 60})
+        assert [s["key"] for s in page["samples"]] == list(FILES)[40:100]
+        assert page["samples"][3]["values"] == {"cls": "3", "txt": "text 43"}
+        asked = len(store.taken())
+        assert asked < 60, asked  # fewer than samples
+        assert Image.open(io.BytesIO(server.fetch("thumb", i=41, field="jpg", side=40)[2])).size[0] == 40
+        sample = server.get("sample", i=0)
+        assert {field["name"]: field["size"] for field in sample["fields"]} == {n: len(d) for n, d in FILES["s0000"].items()}
+    store.shutdown()
+    store.server_close()
+
+
 def the_list_and_the_view_choose_what_is_shown():
     with Server(DATA, "--list", "s0009,s0003", "--view", "#order=shuffle&seed=3") as server:
         assert server.get("info")["samples"] == 2
@@ -477,7 +497,8 @@ def ctrl_c_and_sigterm_end_it_cleanly():
 def wrong_usage_is_explained():
     taken = socket.create_server(("127.0.0.1", 0))
     for args, status, text in ((["--port", "70000", DATA], 2, "--port"), ([DATA, DATA], 2, "--weights"), (["-"], 2, "stream"),
-                               (["--view", "f=nothing", DATA], 2, "filter"), (["--step", "3x", DATA], 2, "step"),
+                               (["--view", "f=nothing", DATA], 2, "filter"), (["--step", "3x", DATA], 2, "step"), (["--rank", "3", DATA], 2, "rank 3 of"),
+                               (["--rank", "9/8", DATA], 2, "out of range"),
                                (["--count", "3", DATA], 2, "-o"), (["--problems", HERE / "none", DATA], 1, "none"),
                                (["--list", "s0001,nobody", DATA], 1, "nobody"),
                                (["--port", taken.getsockname()[1], DATA], 1, "another --port"), ([HERE / "nothing"], 1, "nothing")):
@@ -505,7 +526,7 @@ def main():
              damage_is_shown_at_its_place, keys_are_found_whole_or_in_part, histograms_count_everything,
              bars_of_a_histogram_are_filters_that_keep_what_they_count, ranges_are_parts_of_the_bytes,
              thumbnails_fit_and_keep_their_shape, many_requests_at_once_get_their_own_answers, other_kinds_of_files_are_shown,
-             the_list_and_the_view_choose_what_is_shown, a_notebook_may_show_it_and_its_end_ends_it,
+             remote_folds_are_shown_with_few_requests, the_list_and_the_view_choose_what_is_shown, a_notebook_may_show_it_and_its_end_ends_it,
              ctrl_c_and_sigterm_end_it_cleanly, wrong_usage_is_explained, a_contact_sheet_is_one_file_without_code]
     with SERVER:
         status = run_all(tests)

@@ -179,7 +179,7 @@ def scrolling_reaches_every_sample(d, folder):
             if len(seen) == len(keys):
                 break
             page.js("document.getElementById('main').scrollTop += document.getElementById('main').clientHeight * 0.9")
-            page.wait(lambda: page.js("return !grid.quiet"))
+            page.wait(lambda: page.js("return Math.abs(grid.top - document.getElementById('main').scrollTop) < 1"))
         assert seen == set(keys), len(seen)
 
 

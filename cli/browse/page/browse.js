@@ -146,7 +146,7 @@ function sampleAt(i) {
 // --- Layout: only what is visible exists. Long lists are taller than browsers allow, so the
 // scroll bar then stands for a position, and the wheel moves by pixels. ---
 
-const grid = { columns: 1, rows: 0, rowHeight: 100, width: 100, full: 0, height: 0, top: 0, quiet: false };
+const grid = { columns: 1, rows: 0, rowHeight: 100, width: 100, full: 0, height: 0, top: 0, set: 0 };
 const isTable = () => $("main").classList.contains("table");
 
 function setMode() {
@@ -176,14 +176,15 @@ const range = () => [Math.max(1, grid.height - $("main").clientHeight), Math.max
 function setTop(top) {
   const [scroll, full] = range();
   grid.top = Math.max(0, Math.min(top, full === 1 ? 0 : full));
-  grid.quiet = true;
   $("main").scrollTop = grid.full > grid.height ? grid.top / full * scroll : grid.top;
+  grid.set = $("main").scrollTop;
   draw();
 }
 
 function onScroll() {
-  if (grid.quiet) { grid.quiet = false; draw(); return; }
   const [scroll, full] = range();
+  if ($("main").scrollTop === grid.set) return; // by setTop
+  grid.set = -1;
   grid.top = grid.full > grid.height ? $("main").scrollTop / scroll * full : $("main").scrollTop;
   draw();
 }
