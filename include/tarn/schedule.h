@@ -42,8 +42,7 @@ typedef struct tarn_schedule_options {
     }
 TARN_API void tarn_schedule_options_init(tarn_schedule_options *options, size_t size);
 
-/* One delivery of a sample. Only the library creates these, and new members are added at
- * the end. */
+/* One delivery of a sample. */
 typedef struct tarn_turn {
     uint64_t epoch;
     uint64_t step;     /* number of the batch in its epoch */
