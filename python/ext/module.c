@@ -86,6 +86,7 @@ static int execute(PyObject *module)
     tarnpy_state *state = tarnpy_module_state(module);
     state->key_name = PyUnicode_InternFromString("__key__");
     if (!state->key_name) return -1;
+    tarnpy_watch_forks();
     if (!getenv("TARN_NO_GUARD")) (void)tarn_guard_maps();
     int (*const hooks[])(PyObject *) = {
         tarnpy_add_view,  tarnpy_add_array,  tarnpy_add_value,  tarnpy_add_dataset,

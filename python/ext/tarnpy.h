@@ -121,6 +121,9 @@ PyObject *tarnpy_usage(tarnpy_state *state, const char *format, ...);
  * files of its parent and their positions. */
 bool tarnpy_is_own(pid_t pid);
 
+/* For tarnpy_is_own; called once, when the module is imported. */
+void tarnpy_watch_forks(void);
+
 /* Adds a note, as for PyErr_Format, to the exception that is set. */
 void tarnpy_note(const char *format, ...);
 

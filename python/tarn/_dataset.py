@@ -683,22 +683,22 @@ class Dataset(_tarn.Dataset):
         return hash((self._recipe, self._reading, self._epoch))
 
     def __repr__(self) -> str:
-        told = [f"{len(self)} sample" + "s" * (len(self) != 1)]
+        parts = [f"{len(self)} sample" + "s" * (len(self) != 1)]
         shown = self.fields
         more = f" and {len(shown) - 8} more" if len(shown) > 8 else ""
-        told.append("fields " + " ".join(shown[:8]) + more)
+        parts.append("fields " + " ".join(shown[:8]) + more)
         if self._reading.decode is not True:
-            told.append(f"decode={self._reading.decode!r}")
+            parts.append(f"decode={self._reading.decode!r}")
         last = next((step for step in reversed(self._recipe.steps) if step[0] == "order"), None)
         if last is not None:
             options = last[1][0]
-            told.append(f"{options['kind']} seed {options['seed']} epoch {self._epoch}")
+            parts.append(f"{options['kind']} seed {options['seed']} epoch {self._epoch}")
         info = self._handle.info()
         if info["world_size"] > 1:
-            told.append(f"rank {info['rank']}/{info['world_size']}")
+            parts.append(f"rank {info['rank']}/{info['world_size']}")
         if self._maps:
-            told.append(f"{len(self._maps)} map" + "s" * (len(self._maps) != 1))
-        return f"<tarn.Dataset {self._recipe.name()}: {', '.join(told)}>"
+            parts.append(f"{len(self._maps)} map" + "s" * (len(self._maps) != 1))
+        return f"<tarn.Dataset {self._recipe.name()}: {', '.join(parts)}>"
 
     def _repr_html_(self) -> str:
         from ._html import dataset_html

@@ -325,6 +325,8 @@ static void functions_of_samples_name_the_argument_that_is_null(void **state)
     REFUSES("out", tarn_samples_open(ANY, 1, NULL, NULL, &err));
     REFUSES("samples", tarn_samples_next(NULL, ANY, &err));
     REFUSES("out", tarn_samples_next(ANY, NULL, &err));
+    REFUSES("samples", tarn_samples_unfinished(NULL, ANY, &err));
+    REFUSES("out", tarn_samples_unfinished(ANY, NULL, &err));
     REFUSES("item", tarn_samples_extract(NULL, ANY, false, ANY, &err));
     REFUSES("folder", tarn_samples_extract(ANY, NULL, false, ANY, &err));
     REFUSES("out_files", tarn_samples_extract(ANY, ANY, false, NULL, &err));
