@@ -140,7 +140,7 @@ def schedules(tarn, folder, samples):
     assert ds.when(key, 64, world_size=8)
     when = timed(lambda: ds.when(key, 64, world_size=8))
     at = timed(lambda: ds.at(1240, 64, rank=3, world_size=8))
-    order = package.Order(samples, "shuffle", seed=7)
+    order = package.Order(samples, kind="shuffle", seed=7)
     number = package.open(folder).lookup([key])[0]
     replay = timed(lambda: numpy.flatnonzero(numpy.asarray(order.fill(0, samples)) == number), 2)
     command = timed(lambda: run(tarn, "when", folder, key, "--seed", 7, "--rank", "0/8", "--batch", 64))
