@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from ._browse import Page, Sheet
     from ._loader import Loader
+    from ._pad import Pad
     from ._schedule import Turn
 
 __all__ = ["Dataset", "mix", "open"]
@@ -536,7 +537,9 @@ class Dataset(_tarn.Dataset):
                dtype: Literal["uint8", "float32", "float16"] | None = None,
                layout: Literal["HWC", "CHW"] | None = None,
                mean: Sequence[float] | None = None, std: Sequence[float] | None = None,
-               reduce: float | None = None, masks: Sequence[str] = ()) -> Loader:
+               reduce: float | None = None, masks: Sequence[str] = (),
+               pad: Mapping[str, float | Pad] | None = None,
+               ragged: Sequence[str] = ()) -> Loader:
         """Returns batches of samples, which native threads read and decode in advance.
 
         batch_size: samples in a batch. Batch k of a rank always has the same positions in the
@@ -568,6 +571,11 @@ class Dataset(_tarn.Dataset):
         masks: fields with labels that follow the image of their sample: the same crop, resize and
             flip, with the nearest label. Label maps (seg8, seg16, seg24, seg32) always do.
 
+        pad: fields whose arrays have different shapes, each with the number that fills them up to
+            the longest of the batch, or with a `tarn.Pad`. ragged: fields whose arrays are joined
+            along their first axis; their values in a batch are a `tarn.Ragged`. Both are also for
+            the results of functions.
+
         Functions given to `map` run in the caller's thread, on samples that the threads have
         decoded.
 
@@ -593,7 +601,8 @@ class Dataset(_tarn.Dataset):
                          world_size=world_size, uneven=uneven, drop_last=drop_last,
                          equal_batches=equal_batches, on_error=on_error, max_errors=max_errors,
                          keys=keys, integers=integers, array_type=array_type,
-                         pin_memory=pin_memory, image=image, masks=masks)
+                         pin_memory=pin_memory, pad=pad, ragged=ragged, image=image,
+                         masks=masks)
 
     def browse(self, *, serve: bool = True, count: int = 120,
                problems: Iterable[Any] | None = None) -> Page | Sheet:
