@@ -21,6 +21,8 @@
 #   make valgrind unit tests under memcheck
 #   make faults   failing memory, system calls, kills, power, threads, processes: in full
 #   make soak     a loader over a failing disk for SOAK_MINUTES (default 30)
+#   make soak-remote    processes that read over a failing line, with one failing cache, for
+#                 SOAK_MINUTES (default 10)
 #   make check-clang    a plain build with clang, and the unit tests
 #   make check-arm64    a build for arm64, and the unit tests under qemu
 #   make check-debian   the wheel, built and used in roots of Debian 12, 13 and sid, with Python 3.11,
@@ -128,6 +130,9 @@ faults: setup-test
 soak: setup-test
 	@scripts/soak.sh $(SOAK_MINUTES)
 
+soak-remote: setup-test
+	@scripts/soak.sh remote $(SOAK_MINUTES)
+
 format: setup-test
 	@scripts/format.sh
 
@@ -139,4 +144,4 @@ clean:
 	rm -rf build build-*
 
 .PHONY: all setup-build setup-test setup-bench demo docs setup-docs check check-unit check-cli check-python check-clang check-arm64 check-debian test-peers test valgrind bench bench-full fuzz damage \
-    disagree hostile faults soak coverage lint format install clean
+    disagree hostile faults soak soak-remote coverage lint format install clean

@@ -60,7 +60,7 @@ extern const cli_command *const cli_commands[];        /* NULL-terminated */
 const cli_command *cli_find_command(const char *name); /* or NULL */
 extern const cli_command cli_index, cli_info, cli_ls, cli_get, cli_extract, cli_verify,
     cli_pack, cli_convert, cli_split, cli_merge, cli_browse, cli_when, cli_at, cli_bench,
-    cli_cache, cli_help;
+    cli_simulate, cli_cache, cli_help;
 
 /* help.c */
 int cli_show_help(const cli_command *command);
@@ -276,6 +276,8 @@ bool cli_has_order(const cli_args *args);
 /* remote.c: remote folds. */
 /* Takes the options that CLI_REMOTE adds to a command. */
 void cli_remote_begin(const cli_args *args);
+/* For a command whose --cache is not a folder. */
+void cli_remote_keep_nothing(void);
 void cli_remote_options(const char *path, tarn_dataset_options *o);
 /* Whether a path is the URL of a fold. For .tar files this depends on whether there is an
  * index; without one they are streams. */

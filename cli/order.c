@@ -5,20 +5,15 @@
 
 #include "sources.h"
 
-/* Data about the samples that some kinds of order need. */
-typedef struct arrays {
-    uint64_t *shards; /* samples in each */
-    double *weights;
-    int64_t *classes;
-    uint64_t *lengths;
-} arrays;
+typedef cli_order_arrays arrays;
 
-static void arrays_free(arrays *a)
+void cli_order_arrays_free(cli_order_arrays *a)
 {
     free(a->shards);
     free(a->weights);
     free(a->classes);
     free(a->lengths);
+    *a = (arrays){0};
 }
 
 static bool parse_number(const char *text, uint64_t *out)
@@ -82,29 +77,19 @@ static const char *const of_kinds[] = {"seed",   "epoch",  "by",  "block", "chun
 
 static bool take_options(const cli_args *args, tarn_order_options *o)
 {
-    return take_kind(args, o) && take_seed(args, o) &&
-           cli_number64(args, "epoch", &o->epoch) && take_rank(args, o) &&
-           take_uneven(args, o) && cli_number64(args, "block", &o->block) &&
-           cli_number64(args, "window", &o->window) &&
-           cli_number64(args, "chunk", &o->chunk) && cli_number64(args, "mix", &o->mix) &&
-           cli_number64(args, "rounds", &o->rounds);
-}
-
-static bool has_kind(const cli_args *args)
-{
-    for (size_t i = 0; !cli_has(args, "order") && of_kinds[i]; i++)
+    bool kind = cli_has(args, "order") || o->kind != TARN_ORDER_IDENTITY;
+    if (!take_kind(args, o)) return false;
+    for (size_t i = 0; !kind && of_kinds[i]; i++)
         if (cli_has(args, of_kinds[i])) {
             cli_usage(args->command, "--%s needs --order, such as shuffle", of_kinds[i]);
             return false;
         }
-    return true;
-}
-
-static bool has_by(const cli_args *args, const tarn_order_options *o)
-{
-    if (o->kind < TARN_ORDER_WEIGHTED || cli_has(args, "by")) return true;
-    cli_usage(args->command, "--order %s needs --by FIELD", cli_value(args, "order"));
-    return false;
+    return take_seed(args, o) && cli_number64(args, "epoch", &o->epoch) &&
+           take_rank(args, o) && take_uneven(args, o) &&
+           cli_number64(args, "block", &o->block) &&
+           cli_number64(args, "window", &o->window) &&
+           cli_number64(args, "chunk", &o->chunk) && cli_number64(args, "mix", &o->mix) &&
+           cli_number64(args, "rounds", &o->rounds);
 }
 
 /* --- Data about the samples -------------------------------------------------------- */
@@ -168,13 +153,11 @@ static tarn_status learn(const cli_sources *s, const char *by, tarn_order_option
 
 /* --- The order --------------------------------------------------------------------- */
 
-static tarn_status list_order(const cli_sources *s, const char *by, tarn_order_options *o,
+static tarn_status list_order(const cli_sources *s, const tarn_order_options *o,
                               uint64_t **out, uint64_t *out_count, tarn_error *err)
 {
-    arrays a = {0};
     tarn_order *order = NULL;
-    tarn_status status = learn(s, by, o, &a, err);
-    if (status == TARN_OK) status = tarn_order_open(s->count, o, &order, err);
+    tarn_status status = tarn_order_open(s->count, o, &order, err);
     if (status == TARN_OK) {
         tarn_order_info info;
         tarn_order_info_get(order, &info, sizeof info);
@@ -184,7 +167,6 @@ static tarn_status list_order(const cli_sources *s, const char *by, tarn_order_o
         status = tarn_order_fill(order, 0, *out_count, *out, err);
     }
     tarn_order_close(order);
-    arrays_free(&a);
     return status;
 }
 
@@ -208,20 +190,37 @@ static tarn_status move_mix(cli_sources *s, uint64_t epoch, tarn_error *err)
     return TARN_OK;
 }
 
+int cli_order_options(const cli_args *args, cli_sources *sources, cli_order_arrays *data,
+                      tarn_order_options *out)
+{
+    tarn_error err;
+    const char *by = cli_value(args, "by");
+    if (!take_options(args, out)) return CLI_USAGE;
+    if (out->kind >= TARN_ORDER_WEIGHTED && !by)
+        return cli_usage(args->command, "--order %s needs --by FIELD",
+                         cli_value(args, "order"));
+    if (move_mix(sources, out->epoch, &err) == TARN_OK &&
+        learn(sources, by, out, data, &err) == TARN_OK)
+        return CLI_OK;
+    return cli_fail(&err);
+}
+
 int cli_order(const cli_args *args, cli_sources *sources, uint64_t **out,
               uint64_t *out_count)
 {
     tarn_error err;
+    arrays a = {0};
     tarn_order_options o = TARN_ORDER_OPTIONS_INIT;
-    if (!has_kind(args) || !take_options(args, &o) || !has_by(args, &o)) return CLI_USAGE;
     *out = NULL;
     *out_count = 0;
-    if (move_mix(sources, o.epoch, &err) == TARN_OK &&
-        list_order(sources, cli_value(args, "by"), &o, out, out_count, &err) == TARN_OK)
-        return CLI_OK;
+    int status = cli_order_options(args, sources, &a, &o);
+    if (status == CLI_OK && list_order(sources, &o, out, out_count, &err) != TARN_OK)
+        status = cli_fail(&err);
+    cli_order_arrays_free(&a);
+    if (status == CLI_OK) return CLI_OK;
     free(*out);
     *out = NULL;
-    return cli_fail(&err);
+    return status;
 }
 
 tarn_status cli_order_dataset(tarn_dataset *set, const char *by, tarn_order_options *o,
@@ -232,19 +231,21 @@ tarn_status cli_order_dataset(tarn_dataset *set, const char *by, tarn_order_opti
     tarn_dataset_info_get(set, &s.mix.info, sizeof s.mix.info);
     tarn_status status = learn(&s, by, o, &a, err);
     if (status == TARN_OK) status = tarn_dataset_order(set, o, out, err);
-    arrays_free(&a);
+    cli_order_arrays_free(&a);
     return status;
 }
 
 int cli_ordered(const cli_args *args, cli_sources *s, tarn_dataset **out)
 {
     tarn_error err;
+    arrays a = {0};
     tarn_order_options o = TARN_ORDER_OPTIONS_INIT;
     o.kind = TARN_ORDER_SHUFFLE;
-    if (!take_options(args, &o) || !has_by(args, &o)) return CLI_USAGE;
-    tarn_status status = move_mix(s, o.epoch, &err);
-    if (status == TARN_OK)
-        status = cli_order_dataset(s->mix.dataset ? s->mix.dataset : s->parts[0].dataset,
-                                   cli_value(args, "by"), &o, out, &err);
-    return status == TARN_OK ? CLI_OK : cli_fail(&err);
+    int status = cli_order_options(args, s, &a, &o);
+    if (status == CLI_OK &&
+        tarn_dataset_order(s->mix.dataset ? s->mix.dataset : s->parts[0].dataset, &o, out,
+                           &err) != TARN_OK)
+        status = cli_fail(&err);
+    cli_order_arrays_free(&a);
+    return status;
 }

@@ -34,6 +34,18 @@ const cli_source *cli_sources_at(const cli_sources *sources, uint64_t i,
 tarn_status cli_sources_key(const cli_sources *sources, uint64_t i, tarn_text *out,
                             tarn_error *err);
 
+/* order.c: the order that the options ask for. Fills in out, which is initialised to the
+ * defaults, and the data about the samples that it points to. */
+typedef struct cli_order_arrays {
+    uint64_t *shards; /* samples in each */
+    double *weights;
+    int64_t *classes;
+    uint64_t *lengths;
+} cli_order_arrays;
+int cli_order_options(const cli_args *args, cli_sources *sources, cli_order_arrays *data,
+                      tarn_order_options *out);
+void cli_order_arrays_free(cli_order_arrays *data);
+
 /* order.c: the sample numbers of a rank, in order; free() them. A mix is moved to the
  * epoch. */
 int cli_order(const cli_args *args, cli_sources *sources, uint64_t **out,

@@ -5,10 +5,10 @@
  * folder, index.h builds and saves their indexes, and verify.h checks their bytes. pack.h
  * makes folds from files, and write.h from samples. tar.h and samples.h read archives as
  * streams, source.h reads and writes bytes by URL, cache.h lists and clears caches of
- * remote files, codec.h converts fields to values, and collate.h makes one array of the
- * arrays of many samples. gnz.h is for named arrays; iac.h and textpair.h are for records
- * with Arrow tables. All types work in the same four
- * steps: options, open, get, close. */
+ * remote files, simulate.h counts the requests of a training run, codec.h converts fields
+ * to values, and collate.h makes one array of the arrays of many samples. gnz.h is for
+ * named arrays; iac.h and textpair.h are for records with Arrow tables. All types work in
+ * the same four steps: options, open, get, close. */
 #ifndef TARN_TARN_H
 #define TARN_TARN_H
 
@@ -30,6 +30,7 @@
 #include <tarn/pack.h>
 #include <tarn/samples.h>
 #include <tarn/schedule.h>
+#include <tarn/simulate.h>
 #include <tarn/source.h>
 #include <tarn/tar.h>
 #include <tarn/textpair.h>

@@ -688,6 +688,60 @@ static PyObject *loader_skipped(PyObject *object, PyObject *unused)
     return list;
 }
 
+static PyObject *epoch_dict(const tarn_simulated_epoch *e)
+{
+    return Py_BuildValue(
+        "{sKsKsKsKsKsKsKsKsdsd}", "epoch", (unsigned long long)e->epoch, "batches",
+        (unsigned long long)e->batches, "samples", (unsigned long long)e->samples,
+        "wanted", (unsigned long long)e->wanted, "cached", (unsigned long long)e->cached,
+        "requests", (unsigned long long)e->requests, "bytes",
+        (unsigned long long)e->bytes, "kept", (unsigned long long)e->kept, "seconds",
+        e->seconds, "samples_per_second",
+        e->seconds > 0 ? (double)e->samples / e->seconds : 0);
+}
+
+static PyObject *simulate(loader *self, const tarn_simulation_options *o)
+{
+    tarn_error err;
+    tarn_simulation *sim;
+    tarn_simulated_epoch e;
+    PyObject *list = PyList_New(0);
+    tarn_status status = tarn_simulation_open(&self->loader, 1, o, &sim, &err);
+    if (status != TARN_OK) sim = NULL;
+    while (list && status == TARN_OK) {
+        Py_BEGIN_ALLOW_THREADS;
+        status = tarn_simulation_next(sim, &e, sizeof e, &err);
+        Py_END_ALLOW_THREADS;
+        if (status != TARN_OK) break;
+        PyObject *item = epoch_dict(&e);
+        if (!item || PyList_Append(list, item) != 0 || PyErr_CheckSignals() != 0)
+            Py_CLEAR(list);
+        Py_XDECREF(item);
+    }
+    tarn_simulation_close(sim);
+    if (!list || status == TARN_OK || status == TARN_END) return list;
+    Py_DECREF(list);
+    return tarnpy_raise(self->state, &err);
+}
+
+static PyObject *loader_simulate(PyObject *object, PyObject *args)
+{
+    loader *self = (loader *)object;
+    tarn_simulation_options o = TARN_SIMULATION_OPTIONS_INIT;
+    unsigned long long limit, epochs;
+    int cache;
+    if (!PyArg_ParseTuple(args, "KpKddI", &epochs, &cache, &limit, &o.latency,
+                          &o.bandwidth, &o.connections) ||
+        enter(self) != 0)
+        return NULL;
+    o.epochs = epochs;
+    o.cache = cache;
+    o.cache_limit = limit;
+    PyObject *result = simulate(self, &o);
+    self->busy = 0;
+    return result;
+}
+
 static PyObject *loader_close(PyObject *object, PyObject *unused)
 {
     loader *self = (loader *)object;
@@ -705,6 +759,7 @@ static PyMethodDef loader_methods[] = {
     {"info", loader_info, METH_NOARGS, NULL},
     {"stats", loader_stats, METH_NOARGS, NULL},
     {"skipped", loader_skipped, METH_NOARGS, NULL},
+    {"simulate", loader_simulate, METH_VARARGS, NULL},
     {"close", loader_close, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -857,8 +857,8 @@ def open(path: PathLike, fold: str | None = None, fields: Iterable[str] | None =
     key_column: in a record pack, the column with the keys. decompress: whether to decompress the
         payloads of a record pack.
     cache: for a URL, a folder for what is fetched; any number of processes and datasets may share
-        it. None takes that of the environment variable TARN_CACHE; without it nothing is kept.
-        Compressed archives need it: they are copied there once, decompressed.
+        it. None takes that of the environment variable TARN_CACHE; without it, and with "", nothing
+        is kept. Compressed archives need it: they are copied there once, decompressed.
     cache_limit: the bytes that the cache may take on disk; 0 means no limit.
     index: for the URL of a fold, a local index of its shards, used instead of the one beside them.
 
@@ -886,7 +886,8 @@ def open(path: PathLike, fold: str | None = None, fields: Iterable[str] | None =
         "key_column": key_column, "decompress": decompress,
     }
     if "://" in where:
-        options["cache"] = None if cache is None else os.path.abspath(os.fspath(cache))
+        folder = None if cache is None else os.fspath(cache)
+        options["cache"] = os.path.abspath(folder) if folder else folder
         options["cache_limit"] = whole("cache_limit", cache_limit, 0, 2**64 - 1)
         options["index"] = None if index is None else os.path.abspath(os.fspath(index))
     else:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _tarn
 from ._arguments import names as names_of
-from ._arguments import integer, whole, word
+from ._arguments import integer, real, whole, word
 from ._collate import stacked, with_forms
 from ._functions import Batch, Functions, Guarded, Skipped, needs_python
 from ._group import ALONE, process_group, report
@@ -223,6 +223,29 @@ class Loader:
         if self._functions is not None:
             out["skipped"] += self._functions.failed
         return out
+
+    def simulate(self, epochs: int = 2, *, cache: bool = False, cache_limit: int = 0,
+                 latency: float = 0.03, bandwidth: float = 0,
+                 connections: int = 0) -> list[dict[str, Any]]:
+        """Returns what the next epochs of this loader would request of remote files, and how long
+        that takes at least. Nothing is requested, and the loader stays where it is. Local files are
+        treated as if they were on a server.
+
+        epochs: how many. cache: whether the loader has a cache, empty at first; cache_limit: bytes
+        that it may take, 0 for no limit. latency: seconds until a response begins. bandwidth: bytes
+        per second, 0 for no limit. connections: requests at once; 0: as many as tarn chooses.
+
+        Each epoch is a dict: "requests" and "bytes" that arrive, "wanted" bytes of the samples and how
+        many of them are "cached", bytes "kept" in the cache, and "seconds", if only the network
+        limits the rate.
+
+        >>> [epoch["requests"] for epoch in ds.loader(batch_size=2).simulate(cache=True)]
+        [2, 0]
+        """
+        return self._native.simulate(
+            whole("epochs", epochs, 1, 2**63), bool(cache),
+            whole("cache_limit", cache_limit, 0, 2**63), real("latency", latency),
+            real("bandwidth", bandwidth), whole("connections", connections, 0, 2**31))
 
     def skipped(self) -> list[Skipped]:
         """Returns the samples that on_error left out or replaced: the epoch, the number of the

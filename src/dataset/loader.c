@@ -293,6 +293,17 @@ tarn_status tarn_loader_next(tarn_loader *l, unsigned milliseconds, tarn_batch *
 
 /* --- Position ---------------------------------------------------------------------- */
 
+const tarn__load_setup *tarn__loader_setup(const tarn_loader *l)
+{
+    return l->setup;
+}
+
+tarn__epoch *tarn__loader_epoch(const tarn_loader *l, uint64_t *out_delivered)
+{
+    *out_delivered = l->number;
+    return l->over ? NULL : l->epoch;
+}
+
 tarn_status tarn_loader_set_epoch(tarn_loader *l, uint64_t epoch, tarn_error *err)
 {
     TARN__NEED(err, "loader", l);

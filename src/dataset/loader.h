@@ -11,6 +11,7 @@
  *   loader_window.c  memory of windows
  *   loader_seal.c    last stage of a window: closes holes, builds columns from pieces
  *   collate.c        how pieces become one array; knows nothing of loaders
+ *   simulate.c       what a loader would request of remote files
  *
  * The rules for threads, locks and memory orders are at the top of loader_engine.c. */
 #ifndef TARN_DATASET_LOADER_H
@@ -120,6 +121,16 @@ void tarn__setup_hint(tarn__load_column *column, const tarn__shape *shape);
  * are small is remembered, so the hint changes when that does. */
 void tarn__setup_hint_longest(tarn__load_column *column, const tarn__piece *pieces,
                               size_t count);
+
+/* How far a loader of remote files is ahead of its caller. */
+typedef struct tarn__ahead {
+    unsigned fetchers; /* threads that only fetch; 0: the caller does everything */
+    size_t near;       /* this many windows are allowed in any case ... */
+    size_t depth;      /* ... and as many if they have less than bytes */
+    uint64_t bytes;
+} tarn__ahead;
+
+tarn__ahead tarn__ahead_of(const tarn__load_setup *setup);
 
 /* --- Epochs ------------------------------------------------------------------------ */
 
@@ -284,6 +295,14 @@ void tarn__window_name(const tarn__window *window, size_t slot, const char *name
 void tarn__window_fault(tarn__window *window, pthread_mutex_t *lock, size_t slot,
                         const tarn_error *error);
 
+/* --- The caller's side (loader.c) --------------------------------------------------- */
+
+const tarn__load_setup *tarn__loader_setup(const tarn_loader *loader);
+
+/* The epoch that the caller is in, borrowed, and how many of its batches were delivered.
+ * NULL after the last one. */
+tarn__epoch *tarn__loader_epoch(const tarn_loader *loader, uint64_t *out_delivered);
+
 /* --- Work -------------------------------------------------------------------------- */
 
 /* Memory that belongs to one thread. */
@@ -305,6 +324,10 @@ typedef struct tarn__worker {
 /* From now on this thread reads remote files from the stock of the window, and gives up
  * when the engine stops. Returns what it did before, for tarn__remote_begin. */
 tarn__remote_task tarn__window_begin(const tarn__worker *worker, tarn__window *window);
+
+/* Fetches what the window needs of remote files, all at once. Its samples are known. */
+TARN_CHECKED tarn_status tarn__window_stock(tarn__worker *worker, tarn__window *window,
+                                            tarn_error *err);
 
 /* Fills in samples, keys, and the pieces of columns that are not decoded in chunks.
  * *out_late is set if others remain. Samples that cannot be read are marked as faulty; an

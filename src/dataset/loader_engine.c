@@ -598,13 +598,15 @@ static size_t depth_for(const tarn__load_setup *s)
     return s->decodes ? 3 + s->o.threads / 8 : s->o.threads + 1;
 }
 
-/* The number of threads that only fetch. */
-static unsigned fetchers_for(const tarn__load_setup *s)
+tarn__ahead tarn__ahead_of(const tarn__load_setup *s)
 {
-    if (!s->remote || s->o.threads == 0) return 0;
+    tarn__ahead a = {.near = depth_for(s), .depth = depth_for(s), .bytes = FAR_BYTES};
+    if (s->o.threads == 0) return a;
     size_t wanted = (FAR_SAMPLES + s->batch - 1) / s->batch;
     if (s->o.prefetch && wanted > s->o.prefetch) wanted = s->o.prefetch;
-    return wanted < MOST_FETCHERS ? (unsigned)wanted : MOST_FETCHERS;
+    a.fetchers = wanted < MOST_FETCHERS ? (unsigned)wanted : MOST_FETCHERS;
+    if (!s->o.prefetch) a.depth += a.fetchers;
+    return a;
 }
 
 static void init_locks(tarn__engine *e)
@@ -657,9 +659,12 @@ tarn_status tarn__engine_new(tarn__load_setup *setup, tarn__epoch *epoch, uint64
     atomic_fetch_add(&setup->users, 1);
     e->epoch = epoch;
     e->number = number;
-    e->near = e->depth = depth_for(setup);
-    e->n_fetchers = e->fetching = fetchers_for(setup);
-    if (!setup->o.prefetch) e->depth += e->n_fetchers;
+    tarn__ahead ahead = tarn__ahead_of(setup);
+    e->near = e->depth = ahead.near;
+    if (setup->remote) {
+        e->n_fetchers = e->fetching = ahead.fetchers;
+        e->depth = ahead.depth;
+    }
     e->may_widen = !e->n_fetchers && setup->o.prefetch == 0 && setup->o.threads > 0 &&
                    !setup->decodes;
     tarn_status status = start_threads(e, err);

@@ -189,8 +189,7 @@ static tarn_status announce_window(tarn__worker *k, tarn__window *w, tarn_error 
     return TARN_OK;
 }
 
-/* Fetches what the window needs of remote files, all at once. */
-static tarn_status stock_window(tarn__worker *k, tarn__window *w, tarn_error *err)
+tarn_status tarn__window_stock(tarn__worker *k, tarn__window *w, tarn_error *err)
 {
     const tarn__load_setup *s = k->engine->setup;
     size_t n = 0;
@@ -298,7 +297,7 @@ tarn_status tarn__fetch_window(tarn__worker *k, tarn__window *w, bool *out_late,
     for (size_t c = 0; c < s->n_columns; c++)
         TARN_TRY(tarn__strip_begin(s, c, &w->strips[c], w->count, err));
     if (s->remote && tarn__may_be_away(w->epoch->set->source))
-        TARN_TRY(stock_window(k, w, err));
+        TARN_TRY(tarn__window_stock(k, w, err));
     TARN_TRY(announce_window(k, w, err));
     TARN_TRY(add_keys(k, w, err));
     TARN_TRY(read_all(k, w, err));

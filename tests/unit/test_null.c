@@ -383,6 +383,16 @@ static void functions_of_textpair_name_the_argument_that_is_null(void **state)
     REFUSES("out", tarn_textpair_read(ANY, 1, NULL, &err));
 }
 
+static void functions_of_simulate_name_the_argument_that_is_null(void **state)
+{
+    (void)state;
+    REFUSES("loaders", tarn_simulation_open(NULL, 1, NULL, ANY, &err));
+    REFUSES("out", tarn_simulation_open(ANY, 1, NULL, NULL, &err));
+    REFUSES("simulation", tarn_simulation_next(NULL, ANY, 1, &err));
+    REFUSES("out", tarn_simulation_next(ANY, NULL, 1, &err));
+    tarn_simulation_close(NULL);
+}
+
 static void functions_of_cache_name_the_argument_that_is_null(void **state)
 {
     (void)state;
@@ -506,6 +516,7 @@ int main(void)
         cmocka_unit_test(functions_of_source_name_the_argument_that_is_null),
         cmocka_unit_test(functions_of_tar_name_the_argument_that_is_null),
         cmocka_unit_test(functions_of_textpair_name_the_argument_that_is_null),
+        cmocka_unit_test(functions_of_simulate_name_the_argument_that_is_null),
         cmocka_unit_test(functions_of_cache_name_the_argument_that_is_null),
         cmocka_unit_test(functions_of_verify_name_the_argument_that_is_null),
         cmocka_unit_test(functions_of_write_name_the_argument_that_is_null),
