@@ -59,8 +59,8 @@ typedef struct cli_command {
 extern const cli_command *const cli_commands[];        /* NULL-terminated */
 const cli_command *cli_find_command(const char *name); /* or NULL */
 extern const cli_command cli_index, cli_info, cli_ls, cli_get, cli_extract, cli_verify,
-    cli_pack, cli_convert, cli_split, cli_merge, cli_bench, cli_simulate, cli_cache,
-    cli_help;
+    cli_pack, cli_convert, cli_split, cli_merge, cli_browse, cli_when, cli_at, cli_bench,
+    cli_simulate, cli_cache, cli_help;
 
 /* help.c */
 int cli_show_help(const cli_command *command);
@@ -93,6 +93,7 @@ bool cli_choice(const cli_args *args, const char *name, const char *const *words
                 size_t count, int *out);
 
 bool cli_number(const cli_args *args, const char *name, unsigned *out);
+bool cli_number64(const cli_args *args, const char *name, uint64_t *out);
 bool cli_keys(const cli_args *args, tarn_keys *out);
 bool cli_ends_with(const char *text, const char *ending); /* ignores case */
 
@@ -152,6 +153,7 @@ void cli_progress_begin(cli_progress *p, const char *what, bool wanted);
 int cli_progress_step(void *progress, uint64_t done, uint64_t total); /* tarn_progress */
 void cli_progress_end(cli_progress *p);
 void cli_catch_interrupt(void);
+bool cli_interrupted(void);
 
 /* json.c: writes JSON values and the commas between them. */
 typedef struct cli_json {

@@ -24,14 +24,6 @@ static bool parse_number(const char *text, uint64_t *out)
     return !errno && end != text && !*end && text[0] >= '0' && text[0] <= '9';
 }
 
-static bool take_number(const cli_args *args, const char *name, uint64_t *out)
-{
-    const char *value = cli_value(args, name);
-    if (!value || parse_number(value, out)) return true;
-    cli_usage(args->command, "--%s needs a number, not %s", name, value);
-    return false;
-}
-
 static bool take_seed(const cli_args *args, tarn_order_options *o)
 {
     const char *value = cli_value(args, "seed");
@@ -92,12 +84,12 @@ static bool take_options(const cli_args *args, tarn_order_options *o)
             cli_usage(args->command, "--%s needs --order, such as shuffle", of_kinds[i]);
             return false;
         }
-    return take_seed(args, o) && take_number(args, "epoch", &o->epoch) &&
+    return take_seed(args, o) && cli_number64(args, "epoch", &o->epoch) &&
            take_rank(args, o) && take_uneven(args, o) &&
-           take_number(args, "block", &o->block) &&
-           take_number(args, "window", &o->window) &&
-           take_number(args, "chunk", &o->chunk) && take_number(args, "mix", &o->mix) &&
-           take_number(args, "rounds", &o->rounds);
+           cli_number64(args, "block", &o->block) &&
+           cli_number64(args, "window", &o->window) &&
+           cli_number64(args, "chunk", &o->chunk) && cli_number64(args, "mix", &o->mix) &&
+           cli_number64(args, "rounds", &o->rounds);
 }
 
 /* --- Data about the samples -------------------------------------------------------- */
@@ -228,5 +220,32 @@ int cli_order(const cli_args *args, cli_sources *sources, uint64_t **out,
     if (status == CLI_OK) return CLI_OK;
     free(*out);
     *out = NULL;
+    return status;
+}
+
+tarn_status cli_order_dataset(tarn_dataset *set, const char *by, tarn_order_options *o,
+                              tarn_dataset **out, tarn_error *err)
+{
+    arrays a = {0};
+    cli_sources s = {.mix = {.dataset = set}, .count = tarn_dataset_count(set)};
+    tarn_dataset_info_get(set, &s.mix.info, sizeof s.mix.info);
+    tarn_status status = learn(&s, by, o, &a, err);
+    if (status == TARN_OK) status = tarn_dataset_order(set, o, out, err);
+    cli_order_arrays_free(&a);
+    return status;
+}
+
+int cli_ordered(const cli_args *args, cli_sources *s, tarn_dataset **out)
+{
+    tarn_error err;
+    arrays a = {0};
+    tarn_order_options o = TARN_ORDER_OPTIONS_INIT;
+    o.kind = TARN_ORDER_SHUFFLE;
+    int status = cli_order_options(args, s, &a, &o);
+    if (status == CLI_OK &&
+        tarn_dataset_order(s->mix.dataset ? s->mix.dataset : s->parts[0].dataset, &o, out,
+                           &err) != TARN_OK)
+        status = cli_fail(&err);
+    cli_order_arrays_free(&a);
     return status;
 }

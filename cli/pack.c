@@ -160,8 +160,8 @@ static int take_options(packing *p)
     o->class_from_dir =
         cli_has(p->args, "class-from-dir") || cli_has(p->args, "class-level");
     o->dry_run = cli_has(p->args, "dry-run");
-    return cli_seed(p->args, "seed", &o->seed) &&
-                   cli_seed(p->args, "shuffle", &o->shuffle_seed) && take_keys(p)
+    return cli_number64(p->args, "seed", &o->seed) &&
+                   cli_number64(p->args, "shuffle", &o->shuffle_seed) && take_keys(p)
                ? CLI_OK
                : CLI_USAGE;
 }

@@ -51,4 +51,13 @@ void cli_order_arrays_free(cli_order_arrays *data);
 int cli_order(const cli_args *args, cli_sources *sources, uint64_t **out,
               uint64_t *out_count);
 
+/* order.c: the dataset of one source, or of a mix, in the order that the options say,
+ * which is shuffle without --order. Close it with tarn_dataset_close. */
+int cli_ordered(const cli_args *args, cli_sources *sources, tarn_dataset **out);
+
+/* order.c: a dataset in an order. The numbers that it needs are read from the field by,
+ * which is NULL for orders that need none. */
+tarn_status cli_order_dataset(tarn_dataset *set, const char *by, tarn_order_options *o,
+                              tarn_dataset **out, tarn_error *err);
+
 #endif

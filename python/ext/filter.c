@@ -400,6 +400,8 @@ PyMethodDef tarnpy_filter_methods[] = {
     {"unordered", tarnpy_handle_unordered, METH_NOARGS, NULL},
     {"has", tarnpy_handle_has, METH_O, NULL},
     {"sequence", tarnpy_handle_sequence, METH_VARARGS, NULL},
+    {"when", tarnpy_handle_when, METH_VARARGS, NULL},
+    {"step", tarnpy_handle_step, METH_VARARGS, NULL},
     {"state", tarnpy_handle_state, METH_O, NULL},
     {"resume", tarnpy_handle_resume, METH_O, NULL},
     {"sizes", sizes, METH_VARARGS, NULL},

@@ -46,19 +46,20 @@ _LAZY = frozenset({"gnz", "iac", "itar", "torch", "wds"})
 # Names that are imported on first use, with their modules.
 _NAMES = {
     "DatasetWriter": "_write", "ShardWriter": "_write", "TarWriter": "_write", "Written": "_write",
-    "Packed": "_pack", "pack": "_pack",
+    "Packed": "_pack", "pack": "_pack", "Turn": "_schedule",
     "expand_urls": "_source", "gopen": "_source", "open_source": "_source",
 }
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ._pack import Packed, pack
+    from ._schedule import Turn
     from ._source import expand_urls, gopen, open_source
     from ._write import DatasetWriter, ShardWriter, TarWriter, Written
 
 __all__ = [*errors.__all__, "Batch", "Dataset", "DatasetWriter", "Loader", "Order",
-           "Packed", "Pad", "Ragged", "ShardWriter", "TarWriter", "Written", "errors", "expand_urls", "gopen", "mix",
-           "open", "open_source", "pack"]
+           "Packed", "Pad", "Ragged", "ShardWriter", "TarWriter", "Turn", "Written", "errors",
+           "expand_urls", "gopen", "mix", "open", "open_source", "pack"]
 
 
 def __getattr__(name: str) -> object:

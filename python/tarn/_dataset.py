@@ -23,8 +23,10 @@ from .errors import UsageError, shown as shown_text
 if TYPE_CHECKING:
     from typing import Self
 
+    from ._browse import Page, Sheet
     from ._loader import Loader
     from ._pad import Pad
+    from ._schedule import Turn
     from ._workers import Workers
 
 __all__ = ["Dataset", "mix", "open"]
@@ -633,6 +635,77 @@ class Dataset(_tarn.Dataset):
                          keys=keys, integers=integers, array_type=array_type,
                          pin_memory=pin_memory, pad=pad, ragged=ragged, image=image,
                          masks=masks)
+
+    def browse(self, *, serve: bool = True, count: int = 120,
+               problems: Iterable[Any] | None = None) -> Page | Sheet:
+        """Shows the dataset as a page: a grid of samples, all fields of a sample, search, histograms,
+        filters, and a selection that can be exported for `filter`. See docs/guides/browse.md.
+
+        serve: start a server on this machine, whose page a notebook shows in a frame. The result has
+            `url` and `close()`. False returns a contact sheet instead, the HTML of the first samples,
+            which needs no server: `ds.browse(serve=False).save("page.html")`.
+        count: samples in a contact sheet.
+        problems: samples to mark: keys, (key, reason) pairs, or `Loader.skipped()`.
+
+        The page shows fields as they are stored, without functions given to `map`.
+
+        >>> with ds.browse() as page:
+        ...     page.url.startswith("http://127.0.0.1:")
+        True
+        >>> ds.browse(serve=False).count("<figure>")
+        4
+        """
+        from ._browse import browse
+
+        return browse(self, bool(serve), whole("count", count, 1, 10000), problems)
+
+    # --- Batches of a run ---
+
+    def when(self, key: str, batch_size: int, *, epochs: int = 1, rank: int | None = None,
+             world_size: int | None = None, uneven: Uneven | None = None, drop_last: bool = False,
+             equal_batches: bool | None = None) -> list[Turn]:
+        """Returns when a loader with these arguments delivers the sample with this key: a list of
+        `Turn(epoch, step, rank, place, position)`, for all ranks. It has several turns per epoch if
+        the order repeats samples, and none if the epoch omits this one.
+
+        epochs: how many epochs to search, starting with that of the dataset. The other arguments
+        are those of `loader`; rank does not matter, because all ranks are searched. Positions are
+        computed, without going through the epoch, and counted from 0.
+
+        >>> ds.shuffle(seed=7).when("jay", 2)
+        [Turn(epoch=0, step=1, rank=0, place=0, position=2)]
+        >>> [turn.step for turn in ds.shuffle(seed=7).when("jay", 1, world_size=2, epochs=3)]
+        [1, 1, 1]
+        """
+        from ._schedule import Turn, divided
+
+        if rank is None and world_size is not None:
+            rank = 0
+        ranks, equal = divided(self, rank, world_size, uneven, equal_batches)
+        found = ranks._handle.when(names("key", [key])[0],
+                                   whole("batch_size", batch_size, 1, 2**24), equal,
+                                   bool(drop_last), whole("epochs", epochs))
+        return [Turn(*numbers) for numbers in found]
+
+    def at(self, step: int, batch_size: int, *, rank: int | None = None,
+           world_size: int | None = None, uneven: Uneven | None = None, drop_last: bool = False,
+           equal_batches: bool | None = None) -> Self:
+        """Returns the samples of batch number `step` of a loader with these arguments, as a dataset.
+
+        Steps are counted from 0, from the beginning of the dataset's epoch, and continue in the
+        next epochs. The arguments are those of `loader`.
+
+        >>> ds.shuffle(seed=7).at(1, 2).keys()
+        ['jay', 'owl']
+        >>> [batch["__key__"] for batch in ds.shuffle(seed=7).loader(2)][1]
+        ['jay', 'owl']
+        """
+        from ._schedule import divided
+
+        ranks, equal = divided(self, rank, world_size, uneven, equal_batches)
+        made: Self = ranks._step("step", whole("step", step, 0, 2**64 - 1),
+                                 whole("batch_size", batch_size, 1, 2**24), equal, bool(drop_last))
+        return made
 
     # --- Object protocol ---
 

@@ -120,6 +120,12 @@ static void functions_of_dataset_name_the_argument_that_is_null(void **state)
     REFUSES("out", tarn_dataset_at_epoch(ANY, 1, NULL, &err));
     REFUSES("dataset", tarn_dataset_sequence(NULL, 1, 1, ANY, &err));
     REFUSES("out", tarn_dataset_sequence(ANY, 1, 1, NULL, &err));
+    REFUSES("dataset", tarn_dataset_when(NULL, ANY, NULL, ANY, 1, ANY, &err));
+    REFUSES("key", tarn_dataset_when(ANY, NULL, NULL, ANY, 1, ANY, &err));
+    REFUSES("out", tarn_dataset_when(ANY, ANY, NULL, NULL, 1, ANY, &err));
+    REFUSES("out_count", tarn_dataset_when(ANY, ANY, NULL, ANY, 1, NULL, &err));
+    REFUSES("dataset", tarn_dataset_step(NULL, 1, NULL, ANY, NULL, 0, &err));
+    REFUSES("out", tarn_dataset_step(ANY, 1, NULL, NULL, NULL, 0, &err));
     REFUSES("dataset", tarn_dataset_state(NULL, 1, ANY, &err));
     REFUSES("out", tarn_dataset_state(ANY, 1, NULL, &err));
     REFUSES("dataset", tarn_dataset_resume(NULL, ANY, 1, ANY, &err));
