@@ -2,7 +2,6 @@
  * the end the index is built as if the shards had been scanned. */
 #include "itar/writer.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include "base/options.h"
 #include "base/utf8.h"
 #include "itar/fold.h"
+#include "itar/folder.h"
 #include "tar/keys.h"
 
 TARN__DEFINE_INIT(tarn_fold_writer_options, TARN_FOLD_WRITER_OPTIONS_INIT)
@@ -189,16 +189,8 @@ tarn_status tarn_fold_writer_open(const char *folder, const char *fold,
 
 static tarn_status name_shard(const tarn_fold_writer *w, char **out, tarn_error *err)
 {
-    char digits[32];
-    int len = snprintf(digits, sizeof digits, "%0*" PRIu64, (int)w->digits, w->number);
-    if (len > (int)w->digits)
-        return tarn__fail_at(err, TARN_ERR_LIMIT, w->stage.folder, TARN_NO_OFFSET,
-                             "shard number %" PRIu64
-                             " has more than %u digits and would not sort after the "
-                             "others; write with more digits or larger shards",
-                             w->number, w->digits);
-    if (asprintf(out, "%s%s.tar", w->prefix, digits) < 0) return tarn__fail_memory(err);
-    return TARN_OK;
+    return tarn__shard_compose(w->prefix, w->digits, w->number, w->stage.folder, out,
+                               err);
 }
 
 static tarn_status begin_shard(tarn_fold_writer *w, tarn_error *err)
