@@ -43,7 +43,8 @@ static int run(const cli_args *args)
     if (o.append + o.overwrite + o.discard > 1)
         return cli_usage(args->command,
                          "--append, --overwrite and --discard exclude each other");
-    if (!cli_number(args, "threads", &o.threads)) return CLI_USAGE;
+    if (!cli_number(args, "threads", &o.threads) || !cli_number(args, "tasks", &o.tasks))
+        return CLI_USAGE;
     if (tarn_commit(args->words[0], &o, &report, sizeof report, &err) != TARN_OK)
         return cli_fail(&err);
     print_report(args, &report);
@@ -55,6 +56,7 @@ static const cli_option options[] = {
     {"overwrite", 'f', NULL, "replace an existing fold"},
     {"discard", 0, NULL, "remove all parts, and publish nothing"},
     {"no-sync", 0, NULL, "do not wait for the disk: faster, but not crash-safe"},
+    {"tasks", 0, "N", "the number of tasks; needed only if they did not know it"},
     {"threads", 'j', "N", "number of threads that sort (default: all cores)"},
     {"json", 0, NULL, "print the result as JSON"},
     {"quiet", 'q', NULL, "no summary"},

@@ -31,6 +31,9 @@ extern "C" {
 
 #define TARN_MAX_TASKS 99999u
 
+/* A number of tasks that is not known before all have run. It is given to tarn_commit. */
+#define TARN_TASKS_OPEN UINT32_MAX
+
 typedef struct tarn_commit_options {
     size_t size;    /* of this struct; set by the initialiser */
     bool append;    /* add the shards to an existing fold */
@@ -38,8 +41,8 @@ typedef struct tarn_commit_options {
     bool discard;   /* remove all parts, and publish nothing */
     bool no_sync;   /* do not wait for the disk */
     unsigned threads;
-    /* Bytes of memory for sorting; 0: 64 MiB. */
-    size_t memory;
+    size_t memory;  /* bytes for sorting; 0: 64 MiB */
+    uint32_t tasks; /* how many there must be; needed only after TARN_TASKS_OPEN */
 } tarn_commit_options;
 
 #define TARN_COMMIT_OPTIONS_INIT                                                         \

@@ -183,6 +183,28 @@ static tarn_status report_existing(committing *c, tarn_error *err)
     return TARN_OK;
 }
 
+/* Whether the parts are those of all tasks. */
+static tarn_status check_tasks(committing *c, tarn_error *err)
+{
+    tarn__parts *p = &c->parts;
+    uint32_t wanted = c->o->tasks;
+    if (!p->named && !wanted)
+        return tarn__fail_at(err, TARN_ERR_USAGE, p->root, TARN_NO_OFFSET,
+                             "the tasks did not know how many they are; give the number "
+                             "to the commit");
+    if (p->named && wanted && wanted != p->named)
+        return tarn__fail_at(err, TARN_ERR_USAGE, p->root, TARN_NO_OFFSET,
+                             "the parts are those of %" PRIu32 " tasks, not of %" PRIu32,
+                             p->named, wanted);
+    if (!p->named && p->count > wanted)
+        return tarn__fail_at(err, TARN_ERR_AMBIGUOUS, p->folders[p->count - 1],
+                             TARN_NO_OFFSET, "a part of task %" PRIu32 ", of %" PRIu32,
+                             p->count - 1, wanted);
+    if (p->present == (wanted ? wanted : p->count)) return TARN_OK;
+    TARN_TRY(tarn__parts_extend(p, wanted ? wanted : p->count, err));
+    return fail_missing(p, err);
+}
+
 static tarn_status commit_parts(committing *c, tarn_error *err)
 {
     bool no_sync = c->o->no_sync;
@@ -191,7 +213,7 @@ static tarn_status commit_parts(committing *c, tarn_error *err)
         TARN_TRY(report_existing(c, err));
         return tarn__parts_remove(&c->parts, no_sync, err);
     }
-    if (c->parts.present < c->parts.count) return fail_missing(&c->parts, err);
+    TARN_TRY(check_tasks(c, err));
     c->report.tasks = c->parts.count;
     TARN_TRY(publish_classes(c, err));
     TARN_TRY(publish_folds(c, err));

@@ -35,10 +35,10 @@ static tarn_status job_of(const char *const *shards, size_t count,
     return status;
 }
 
-static tarn_status build(const tarn__task *task, const char *const *shards, size_t count,
-                         const tarn_index_options *options, const char *name,
-                         tarn_index **out, tarn_index_report *report, size_t size,
-                         tarn_error *err)
+static tarn_status build(const tarn__taskdir *task, const char *const *shards,
+                         size_t count, const tarn_index_options *options,
+                         const char *name, tarn_index **out, tarn_index_report *report,
+                         size_t size, tarn_error *err)
 {
     tarn_index_options o = *options;
     char *path;
@@ -52,7 +52,7 @@ static tarn_status build(const tarn__task *task, const char *const *shards, size
     return status;
 }
 
-static tarn_status load_existing(const tarn__task *task, const char *name,
+static tarn_status load_existing(const tarn__taskdir *task, const char *name,
                                  tarn_index **out, tarn_error *err)
 {
     char *path;
@@ -68,7 +68,7 @@ static tarn_status run(const char *const *shards, size_t count,
                        tarn_index **out, tarn_index_report *report, size_t size,
                        tarn_error *err)
 {
-    tarn__task task;
+    tarn__taskdir task;
     uint64_t job;
     char *name;
     TARN_TRY(job_of(shards, count, o, &job, err));

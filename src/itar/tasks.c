@@ -15,6 +15,7 @@
 
 #include <tarn/commit.h>
 
+#include "base/buf.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "io/publish.h"
@@ -49,7 +50,7 @@ static bool is_part(const char *name, uint32_t *out_index, uint32_t *out_count)
     *out_index = (uint32_t)strtoul(name, &end, 10);
     *out_count = (uint32_t)strtoul(name + 9, NULL, 10);
     name_part(again, *out_index, *out_count);
-    return strcmp(again, name) == 0 && *out_index < *out_count;
+    return strcmp(again, name) == 0 && (!*out_count || *out_index < *out_count);
 }
 
 static bool is_job(const char *name)
@@ -91,12 +92,22 @@ static tarn_status take_job(void *context, const char *name, tarn_error *err)
     return joined(&p->job, p->root, "", name, "", err);
 }
 
-static tarn_status fail_counts(const tarn__parts *p, uint32_t count, tarn_error *err)
+static tarn_status fail_counts(const tarn__parts *p, tarn_error *err)
 {
     return tarn__fail_at(err, TARN_ERR_AMBIGUOUS, p->root, TARN_NO_OFFSET,
-                         "parts of %" PRIu32 " and of %" PRIu32 " tasks; discard them "
-                         "(tarn commit --discard) and run all tasks with one number",
-                         p->count, count);
+                         "parts of jobs with different numbers of tasks; discard them "
+                         "(tarn commit --discard) and run all tasks with one number");
+}
+
+tarn_status tarn__parts_extend(tarn__parts *p, uint32_t end, tarn_error *err)
+{
+    while (p->capacity < end) {
+        size_t before = p->capacity;
+        TARN_TRY(tarn__grow(&p->folders, sizeof *p->folders, before, &p->capacity, err));
+        memset(p->folders + before, 0, (p->capacity - before) * sizeof *p->folders);
+    }
+    if (p->count < end) p->count = end;
+    return TARN_OK;
 }
 
 static tarn_status take_part(void *context, const char *name, tarn_error *err)
@@ -104,10 +115,9 @@ static tarn_status take_part(void *context, const char *name, tarn_error *err)
     tarn__parts *p = context;
     uint32_t index, count;
     if (!is_part(name, &index, &count)) return TARN_OK;
-    if (p->count && p->count != count) return fail_counts(p, count, err);
-    p->count = count;
-    if (!p->folders) p->folders = calloc(count, sizeof *p->folders);
-    if (!p->folders) return tarn__fail_memory(err);
+    if (p->present && p->named != count) return fail_counts(p, err);
+    p->named = count;
+    TARN_TRY(tarn__parts_extend(p, count ? count : index + 1, err));
     p->present++;
     return joined(&p->folders[index], p->job, "", name, "", err);
 }
@@ -255,7 +265,7 @@ static tarn_status sweep_one(void *context, const char *name, tarn_error *err)
     return TARN_OK;
 }
 
-static tarn_status name_temporary(tarn__task *t, const char *job, const char *name,
+static tarn_status name_temporary(tarn__taskdir *t, const char *job, const char *name,
                                   tarn_error *err)
 {
     unsigned chance[2];
@@ -269,7 +279,7 @@ static tarn_status name_temporary(tarn__task *t, const char *job, const char *na
 
 /* Until it is locked, another run of the task may remove the new folder, and then this
  * makes another. Where files cannot be locked, none is removed. */
-static tarn_status make_temporary(tarn__task *t, const char *job, const char *name,
+static tarn_status make_temporary(tarn__taskdir *t, const char *job, const char *name,
                                   tarn_error *err)
 {
     TARN_TRY(name_temporary(t, job, name, err));
@@ -297,17 +307,17 @@ static tarn_status check_jobs(const tarn__parts *p, const char *job, uint32_t co
                              "parts of another job, with other sources or options; "
                              "commit them first, or remove them with tarn commit "
                              "--discard");
-    return p->count && p->count != count ? fail_counts(p, count, err) : TARN_OK;
+    return p->present && p->named != count ? fail_counts(p, err) : TARN_OK;
 }
 
-static tarn_status begin(tarn__task *t, const tarn__parts *p, uint32_t index,
+static tarn_status begin(tarn__taskdir *t, const tarn__parts *p, uint32_t index,
                          uint32_t count, const char *job, tarn_error *err)
 {
     char name[PART_NAME], start[PART_NAME + 8];
     TARN_TRY(check_jobs(p, job, count, err));
     name_part(name, index, count);
     TARN_TRY(joined(&t->final, job, "", name, "", err));
-    if (p->folders && p->folders[index]) return TARN_END; /* final is its name */
+    if (index < p->count && p->folders[index]) return TARN_END; /* final is its name */
     TARN_TRY(tarn__make_folder(job, t->no_sync, err));
     snprintf(start, sizeof start, ".%s.tmp-", name);
     sweep s = {job, start};
@@ -318,19 +328,21 @@ static tarn_status begin(tarn__task *t, const tarn__parts *p, uint32_t index,
     return status;
 }
 
-tarn_status tarn__task_begin(tarn__task *t, const char *folder, const char *fold,
+tarn_status tarn__task_begin(tarn__taskdir *t, const char *folder, const char *fold,
                              uint32_t index, uint32_t count, uint64_t job, bool no_sync,
                              tarn_error *err)
 {
     tarn__parts parts;
     char name[32], *path;
-    *t = (tarn__task){.lock = -1, .no_sync = no_sync};
-    if (!count || count > TARN_MAX_TASKS || index >= count)
+    *t = (tarn__taskdir){.lock = -1, .no_sync = no_sync};
+    if (count == TARN_TASKS_OPEN ? index >= TARN_MAX_TASKS
+                                 : !count || count > TARN_MAX_TASKS || index >= count)
         return tarn__fail(err, TARN_ERR_USAGE,
                           "task %" PRIu32 " of %" PRIu32
                           ": tasks are numbered from 0, and "
                           "there can be %u",
                           index, count, TARN_MAX_TASKS);
+    if (count == TARN_TASKS_OPEN) count = 0;
     TARN_TRY(tarn__parts_find(&parts, folder, fold, err));
     snprintf(name, sizeof name, "%016" PRIx64, job);
     tarn_status status = joined(&path, parts.root, "", name, "", err);
@@ -343,7 +355,7 @@ tarn_status tarn__task_begin(tarn__task *t, const char *folder, const char *fold
 
 /* A second run of a task finds the part of the first, which has the same samples. A
  * commit or discard in the meantime has taken the folder away. */
-static tarn_status rename_part(const tarn__task *t, bool *out_late, tarn_error *err)
+static tarn_status rename_part(const tarn__taskdir *t, bool *out_late, tarn_error *err)
 {
     *out_late = false;
     if (rename(t->folder, t->final) == 0) return TARN_OK;
@@ -355,7 +367,7 @@ static tarn_status rename_part(const tarn__task *t, bool *out_late, tarn_error *
     return tarn__fail_errno(err, t->final, errno, "cannot rename %s", t->folder);
 }
 
-tarn_status tarn__task_finish(tarn__task *t, tarn_error *err)
+tarn_status tarn__task_finish(tarn__taskdir *t, tarn_error *err)
 {
     bool late;
     TARN_TRY(rename_part(t, &late, err));
@@ -368,11 +380,11 @@ tarn_status tarn__task_finish(tarn__task *t, tarn_error *err)
     return status;
 }
 
-void tarn__task_abandon(tarn__task *t)
+void tarn__task_abandon(tarn__taskdir *t)
 {
     if (t->folder) (void)!remove_tree(t->folder, NULL);
     if (t->final && t->lock >= 0) close(t->lock);
     free(t->folder);
     free(t->final);
-    *t = (tarn__task){.lock = -1};
+    *t = (tarn__taskdir){.lock = -1};
 }

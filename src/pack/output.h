@@ -17,7 +17,7 @@ typedef struct tarn__pack_output {
     const char *target;              /* the caller's */
     tarn_target kind;
     char *folder;                           /* target without ":FOLD" */
-    tarn__task task;                        /* with options.tasks */
+    tarn__taskdir task;                     /* with options.tasks */
     const char *place;                      /* where folds are written */
     const char *names[TARN_PACK_MAX_FOLDS]; /* of the folds */
     double fractions[TARN_PACK_MAX_FOLDS];  /* of the folds after the first */
