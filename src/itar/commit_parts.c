@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "io/file.h"
 #include "itar/commit.h"
 #include "itar/fold.h"
 #include "itar/folder.h"
@@ -297,13 +298,27 @@ static tarn_status keep_names(publishing *p, tarn_error *err)
 
 /* --- The stage ---------------------------------------------------------------------- */
 
+static bool same_bytes(const char *left, const char *right)
+{
+    tarn__contents a, b;
+    if (tarn__contents_open(&a, left, NULL) != TARN_OK) return false;
+    bool same = tarn__contents_open(&b, right, NULL) == TARN_OK;
+    if (same) {
+        same = a.size == b.size && memcmp(a.data, b.data, (size_t)a.size) == 0;
+        tarn__contents_close(&b);
+    }
+    tarn__contents_close(&a);
+    return same;
+}
+
 /* Whether a finished shard that was found is this one, linked or copied by an interrupted
  * commit. */
 static bool is_ours(const char *from, const char *found)
 {
     struct stat a, b;
     if (stat(from, &a) != 0 || lstat(found, &b) != 0 || !S_ISREG(b.st_mode)) return false;
-    return (a.st_ino == b.st_ino && a.st_dev == b.st_dev) || a.st_size == b.st_size;
+    return (a.st_ino == b.st_ino && a.st_dev == b.st_dev) ||
+           (a.st_size == b.st_size && same_bytes(from, found));
 }
 
 /* The current path of the shard with this name, or NULL if it is not one of the new. */
