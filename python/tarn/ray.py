@@ -173,8 +173,8 @@ def write(dataset: ray.data.Dataset, path: str | os.PathLike[str], fold: str = "
         raise FileExistsError(f"{folder}: fold {fold} already exists; use append or overwrite")
     sink = _sink(ray, folder, fold, uuid.uuid4().hex,
                  {"append": append, "overwrite": overwrite}, options)
-    dataset.write_datasink(sink, concurrency=concurrency,
-                           ray_remote_args=dict(ray_remote_args or {}))
+    given = {} if ray_remote_args is None else {"ray_remote_args": dict(ray_remote_args)}
+    dataset.write_datasink(sink, concurrency=concurrency, **given)
 
 
 def _exists(folder: str, fold: str) -> bool:

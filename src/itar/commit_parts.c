@@ -177,38 +177,77 @@ static tarn_status list_old(publishing *p, tarn_error *err)
     return status;
 }
 
-static bool same_stamp(const tarn__stamp *a, const tarn__stamp *b)
+/* Whether a part has the rows of the fold from first on. Stamps are not enough: their
+ * digests are the same for headers with the same sums. */
+static bool same_rows(const tarn_index *fold, uint64_t first, const tarn_index *part)
 {
-    return a->size == b->size && a->rows == b->rows && a->digest == b->digest;
+    if (part->n_rows > fold->n_rows - first) return false;
+    for (uint64_t i = 0; i < part->n_rows; i++) {
+        tarn_row a, b;
+        tarn__row_get(tarn__index_at(fold, first + i), &a);
+        tarn__row_get(tarn__index_at(part, i), &b);
+        if (a.keyhash != b.keyhash || a.offset != b.offset || a.size != b.size)
+            return false;
+    }
+    return true;
+}
+
+/* The shards and rows of the fold that were compared with those of the parts. */
+typedef struct compared {
+    const tarn_index *fold;
+    size_t shard;
+    uint64_t row;
+} compared;
+
+static bool same_part(compared *c, const tarn_index *part)
+{
+    const tarn__sums *all = c->fold->sums, *sums = part->sums;
+    if (!sums || sums->n_shards > all->n_shards - c->shard) return false;
+    for (size_t i = 0; i < sums->n_shards; i++) {
+        const tarn__stamp *a = &all->stamps[c->shard++], *b = &sums->stamps[i];
+        if (a->size != b->size || a->rows != b->rows || a->digest != b->digest)
+            return false;
+    }
+    bool same = same_rows(c->fold, c->row, part) && all->checksums && sums->checksums &&
+                memcmp(all->checksums + c->row, sums->checksums,
+                       (size_t)part->n_rows * sizeof *sums->checksums) == 0;
+    c->row += part->n_rows;
+    return same;
+}
+
+static tarn_status compare_end(const publishing *p, const tarn_index *fold, size_t count,
+                               bool *out, tarn_error *err)
+{
+    compared c = {.fold = fold};
+    *out = fold->sums && fold->sums->n_shards >= count;
+    while (*out && c.shard < fold->sums->n_shards - count)
+        c.row += fold->sums->stamps[c.shard++].rows;
+    for (size_t i = 0; *out && i < p->n_sources; i++) {
+        tarn_index *part;
+        TARN_TRY(
+            tarn__index_load(p->sources[i].index_path, TARN__LOAD_TRUSTING, &part, err));
+        *out = same_part(&c, part);
+        tarn_index_free(part);
+    }
+    return TARN_OK;
 }
 
 /* Whether the last shards of the existing fold are those of the parts, because an earlier
  * commit was interrupted after it had published them. */
 static tarn_status is_published(const publishing *p, bool *out, tarn_error *err)
 {
-    tarn_index *fold, *part;
-    size_t count = 0;
+    tarn_index *fold;
+    size_t count = 0, n_old = p->old ? p->old->folds[0]->n_shards : 0;
     *out = false;
     for (size_t i = 0; i < p->n_sources; i++)
         count += p->sources[i].shards.count;
-    if (!p->old || p->in_place || p->old->folds[0]->n_shards < count) return TARN_OK;
+    if (!p->old || p->in_place || n_old < count) return TARN_OK;
+    if (p->o->overwrite && n_old != count) return TARN_OK;
     if (tarn__index_load(p->stage.index_path, TARN__LOAD_TRUSTING, &fold, NULL) !=
         TARN_OK)
         return TARN_OK;
-    tarn_status status = TARN_OK;
-    bool same = fold->sums && fold->sums->n_shards >= count;
-    size_t at = same ? fold->sums->n_shards - count : 0;
-    for (size_t i = 0; same && status == TARN_OK && i < p->n_sources; i++) {
-        status =
-            tarn__index_load(p->sources[i].index_path, TARN__LOAD_TRUSTING, &part, err);
-        if (status != TARN_OK) break;
-        same = part->sums && part->sums->n_shards <= fold->sums->n_shards - at;
-        for (size_t k = 0; same && k < part->sums->n_shards; k++)
-            same = same_stamp(&fold->sums->stamps[at++], &part->sums->stamps[k]);
-        tarn_index_free(part);
-    }
+    tarn_status status = compare_end(p, fold, count, out, err);
     tarn_index_free(fold);
-    *out = same;
     return status;
 }
 

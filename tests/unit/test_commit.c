@@ -36,12 +36,15 @@ static tarn_fold_writer *begin(unsigned task, unsigned tasks)
     return w;
 }
 
+static const char *payload; /* NULL: the key */
+
 static void add(tarn_fold_writer *w, const char *key, const char *const *fields)
 {
     tarn_field all[4];
     size_t n = 0;
+    const char *data = payload ? payload : key;
     for (; fields[n]; n++)
-        all[n] = (tarn_field){fields[n], key, strlen(key), NULL};
+        all[n] = (tarn_field){fields[n], data, strlen(data), NULL};
     OK(tarn_fold_writer_add(w, key, all, n, &err));
 }
 
@@ -334,6 +337,40 @@ static void an_existing_fold_is_extended_or_replaced(void **state)
     assert_int_equal(r.shards, 2);
     assert_int_equal(count_files(dir, false), 4);
     index_equals_a_scan();
+    /* Also by shards that are the last of the old fold. */
+    write_part(3, 4, 2);
+    write_part(0, 4, 0);
+    write_part(1, 4, 0);
+    write_part(2, 4, 0);
+    c.overwrite = false;
+    c.append = true;
+    OK(commit_with(c, &r));
+    assert_int_equal(r.samples, 7);
+    for (unsigned i = 0; i < 4; i++)
+        write_part(i, 4, i == 3 ? 2 : 0);
+    c.overwrite = true;
+    c.append = false;
+    OK(commit_with(c, &r));
+    assert_int_equal(r.samples, 2);
+}
+
+static void a_fold_that_differs_only_in_payloads_is_replaced(void **state)
+{
+    (void)state;
+    tarn_commit_report r;
+    tarn_commit_options c = TARN_COMMIT_OPTIONS_INIT;
+    size_t size;
+    c.overwrite = true;
+    for (int i = 0; i < 2; i++) {
+        payload = i ? "after!" : "before";
+        write_part(0, 1, 2);
+        OK(commit_with(c, &r));
+    }
+    payload = NULL;
+    unsigned char *data = read_file(in("train_0000.tar"), &size);
+    assert_memory_equal(data + 512, "after!", 6);
+    free(data);
+    index_equals_a_scan();
 }
 
 static char *part_file(unsigned task, unsigned tasks, const char *name)
@@ -433,6 +470,7 @@ int main(void)
         IN_OWN_FOLDER(parts_of_two_jobs_are_not_mixed),
         IN_OWN_FOLDER(an_open_number_of_tasks_is_given_to_the_commit),
         IN_OWN_FOLDER(an_existing_fold_is_extended_or_replaced),
+        IN_OWN_FOLDER(a_fold_that_differs_only_in_payloads_is_replaced),
         IN_OWN_FOLDER(a_damaged_part_is_never_committed),
         IN_OWN_FOLDER(shards_of_an_interrupted_writer_are_not_taken),
         IN_OWN_FOLDER(impossible_tasks_are_refused),
