@@ -2,13 +2,12 @@
 """tarn.ray with a cluster of several nodes: what is read and written, also when workers and nodes are killed
 while they write. TARN_RAY_ROUNDS is the number of rounds with kills (default 2; `make test-ray`: 50)."""
 import collections
+import concurrent.futures
 import os
 import pathlib
 import random
 import signal
-import sys
 import tarfile
-import threading
 import time
 
 import peer
@@ -156,24 +155,23 @@ def workers():
     return found
 
 
-def disturb(cluster, rng, stop, counts):
+def disturb(cluster, rng, done, counts):
     """Kills workers, and now and then a node, which is replaced. The job needs some time to recover."""
     for _ in range(rng.randint(1, 4)):
-        if stop.wait(rng.uniform(0.2, 1.2)):
+        concurrent.futures.wait([done], rng.uniform(0.2, 1.2))
+        running = workers()
+        if done.done() or not running:
             return
-        if rng.random() < 0.25 and len(cluster.worker_nodes) > 1:
-            node = rng.choice(sorted(cluster.worker_nodes, key=str))
-            cluster.remove_node(node, allow_graceful=False)
+        if rng.random() < 0.3:
+            cluster.remove_node(rng.choice(sorted(cluster.worker_nodes, key=str)), allow_graceful=False)
             cluster.add_node(num_cpus=1)
             counts["nodes"] += 1
             continue
-        running = workers()
-        if running:
-            try:
-                os.kill(rng.choice(running), signal.SIGKILL)
-                counts["workers"] += 1
-            except ProcessLookupError:
-                pass
+        try:
+            os.kill(rng.choice(running), signal.SIGKILL)
+            counts["workers"] += 1
+        except ProcessLookupError:
+            pass
 
 
 def killed_workers_and_nodes_leave_no_trace(_):
@@ -181,20 +179,17 @@ def killed_workers_and_nodes_leave_no_trace(_):
     with peer.folder() as alone:
         want = expected(alone)
     for number in range(ROUNDS):
-        rng = random.Random(number)
-        stop = threading.Event()
-        with peer.folder() as out:
-            thread = threading.Thread(target=disturb, args=(CLUSTER, rng, stop, counts))
-            thread.start()
-            try:
-                tarn.ray.write(rows(slow=0.02), out)
-            finally:
-                stop.set()
-                thread.join()
+        with peer.folder() as out, concurrent.futures.ThreadPoolExecutor(1) as pool:
+            done = pool.submit(tarn.ray.write, rows(slow=0.02), out)
+            while not done.done() and not workers():
+                time.sleep(0.05)
+            # Only the main thread can start nodes.
+            disturb(CLUSTER, random.Random(number), done, counts)
+            done.result()
             got = digests(out)
             assert got == want, f"round {number}: {sorted(got)}"
             assert not [name for name in os.listdir(out) if name.startswith(".")], os.listdir(out)
-    assert counts["workers"], counts
+    assert counts["workers"] + counts["nodes"], counts
     print(f"# {ROUNDS} rounds: {counts['workers']} workers and {counts['nodes']} nodes killed")
 
 
