@@ -28,9 +28,9 @@ began = time.perf_counter()
 for i in range(1000):
     assert f"no such key {i}" not in ds
 find = (time.perf_counter() - began) / 1000
-order = tarn.Order(count, "shuffle", seed=7)
+order = tarn.Order(count, kind="shuffle", seed=7)
 began = time.perf_counter()
-taken = order[0:1000000]
+taken = order.fill(0, min(count, 1000000))
 shuffled = (time.perf_counter() - began) / len(taken)
 print(count, opened, find, shuffled)
 """
