@@ -5,7 +5,7 @@ thread, and nothing waits for the disk: it is about the work that can be divided
   convert  a fold of 200,000 samples of 4 KB, in random order
   pack     60,000 files of 2 KB; every task lists all files
 
-Contestants take turns; the medians of five rounds count. Only the ratios are meaningful.
+Contestants take turns; the medians of three rounds count. Only the ratios are meaningful.
 """
 import pathlib
 import shutil
@@ -17,7 +17,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TARN = ROOT / "build-plain/tarn"
-ROUNDS = 5
+ROUNDS = 3
 
 
 def timed(target, *commands):

@@ -63,7 +63,7 @@ def _source(ray: Any, dataset: Dataset) -> Any:
     from ray.data.block import BlockMetadata
     from ray.data.datasource import Datasource, ReadTask
 
-    class TarnDatasource(Datasource):
+    class TarnDatasource(Datasource):  # type: ignore[misc]
         def get_name(self) -> str:
             return "Tarn"
 
@@ -123,20 +123,21 @@ def _sink(ray: Any, folder: str, fold: str, job: str, mode: Mapping[str, bool],
           options: Mapping[str, Any]) -> Any:
     from ray.data.datasource import Datasink
 
-    class TarnDatasink(Datasink):
+    class TarnDatasink(Datasink):  # type: ignore[misc]
         def get_name(self) -> str:
             return "Tarn"
 
         def write(self, blocks: Iterable[Any], ctx: Any) -> int:
+            task = int(ctx.task_idx)
             try:
-                out = DatasetWriter(folder, fold, task=(ctx.task_idx, None), job=job, **options)
+                out = DatasetWriter(folder, fold, task=(task, None), job=job, **options)
             except FileExistsError as problem:
                 if "is complete" in str(problem):  # by an attempt whose result was lost
-                    return ctx.task_idx
+                    return task
                 raise
             with out:
                 out.write_many(_rows(blocks))
-            return ctx.task_idx
+            return task
 
         def on_write_complete(self, write_result: Any) -> None:
             tasks = len(set(write_result.write_returns))
