@@ -225,7 +225,7 @@ def measure(args, folder):
     size = sum(len(s["jpg"]) for s in tarn.open(folder / "pictures", decode=False)[:64]) / 64
     has_torch, gpu = torch_is_there()
     found = {"cores": os.cpu_count(), "gpu": gpu, "jpeg_bytes": size, "images": args.images, "samples": args.samples,
-             "seconds": args.seconds, "loader": [], "before": [], "fed": []}
+             "seconds": args.seconds, "version": tarn.__version__, "loader": [], "before": [], "fed": []}
     rates(args.build, folder, max(args.threads), 0.2)  # untimed: memory that is new
     builds = {"loader": args.build} | ({"before": args.before} if args.before else {})
     for n in args.threads:
@@ -261,8 +261,8 @@ def ladder(found, name, show):
     """The rows of one figure by threads: before, now, and now compared with one thread."""
     now = [row[name] for row in found["loader"]]
     before = [row[name] for row in found["before"]]
-    lines = ([("before", [show(v) for v in before])] if before else []) + [("now", [show(v) for v in now])]
-    return lines + [("now, by one thread", [f"{v / now[0]:.1f} ×" for v in now])]
+    lines = ([("before", [show(v) for v in before])] if before else []) + [("tarn", [show(v) for v in now])]
+    return lines + [("compared with one thread", [f"{v / now[0]:.1f} ×" for v in now])]
 
 
 FIGURES = (("small_64", "1 KB and a label, batches of 64, samples/s", million),
@@ -275,16 +275,34 @@ FIGURES = (("small_64", "1 KB and a label, batches of 64, samples/s", million),
 
 
 def scaling_table(found):
-    rows_ = [["", "threads:"] + [str(row["threads"]) for row in found["loader"]]]
+    """All figures that the run has; one of an earlier version has fewer."""
+    loader = found["loader"]
+    rows_ = [["", "threads:"] + [str(row["threads"]) for row in loader]]
     for name, title, show in FIGURES:
+        if name not in loader[0]:
+            continue
         for i, (what, cells) in enumerate(ladder(found, name, show)):
             rows_.append([title if i == 0 else "", what, *cells])
         if name == "resized":
-            loader = found["loader"]
-            rows_.append(["", "as many processes with one thread", *(f"{r['independent']:,.0f}" for r in loader)])
-            rows_.append(["", "now, compared with these", *(f"{r['resized'] / r['independent']:.2f} ×" for r in loader)])
+            if "independent" in loader[0]:
+                rows_.append(["", "as many processes with one thread", *(f"{r['independent']:,.0f}" for r in loader)])
+                rows_.append(["", "compared with these", *(f"{r['resized'] / r['independent']:.2f} ×" for r in loader)])
             rows_.append(["", "`DataLoader` with Pillow, as many workers", *(f"{r['torch']:,.0f}" for r in loader)])
     return table(rows_)
+
+
+def share_of_processes(last):
+    """How a loader with many threads compares with processes of one thread each."""
+    if "independent" not in last:
+        return ""
+    return f" {last['threads']} threads of one loader\n  reach {last['resized'] / last['independent']:.0%} of {last['threads']} independent processes."
+
+
+def versions(found):
+    """Which versions the run has measured."""
+    if found["before"]:
+        return "*Before* is version 0.1, which took turns with this version."
+    return f"The run is of version {found['version']}; a later version has not been measured on such a machine."
 
 
 def page(found):
@@ -299,9 +317,9 @@ def page(found):
     return f"""# More than two cores
 
 Written by `bench/scaling.py` from a run on a virtual machine with {found['cores']} cores and an {found['gpu']}: {found['images']:,} JPEGs of 500 × 375 pixels
-and {found['jpeg_bytes'] / 1000:.0f} KB, {found['samples']:,} samples of 1 KB with a label in {SHARDS} shards, all in memory, medians of three times {found['seconds']:g} s. One Python
-thread requests batches in shuffled order, and the loader's threads make them. *Before* is version 0.1, which took turns with this version. The
-`DataLoader` has the same number of worker processes, reads the same shards, and decodes and resizes with Pillow.
+and {found['jpeg_bytes'] / 1000:.0f} KB, {found['samples']:,} samples of 1 KB with a label, all in memory, medians of three times {found['seconds']:g} s. One Python thread
+requests batches in shuffled order, and the loader's threads make them. The `DataLoader` has the same number of worker processes, reads the
+same shards, and decodes and resizes with Pillow. {versions(found)}
 
 ![Images per second, by threads](scaling.svg)
 
@@ -309,10 +327,8 @@ thread requests batches in shuffled order, and the loader's threads make them. *
 
 {scaling_table(found)}
 
-- From {first['threads']} to {last['threads']} threads, decoding becomes {last['resized'] / first['resized']:.1f} times as fast, and Pillow's {last['torch'] / first['torch']:.1f} times. {last['threads']} threads of one loader
-  reach {last['resized'] / last['independent']:.0%} of {last['threads']} independent processes.
-- Small samples reach {best / 1e6:.1f} million per second. A Python caller that does nothing but take batches then spends all its time
-  making a `bytes` object of each sample, and the threads are idle for most of theirs (`loader.stats()`).
+- From {first['threads']} to {last['threads']} threads, decoding becomes {last['resized'] / first['resized']:.1f} times as fast, and Pillow's {last['torch'] / first['torch']:.1f} times.{share_of_processes(last)}
+- Small samples reach {best / 1e6:.1f} million per second. One Python caller, which makes a `bytes` object of each sample, cannot use many more.
 - The index is a whole process that starts, scans, writes and syncs. One thread reads a shard, so a fold needs as many shards as threads.
 
 ## GPU utilisation
@@ -336,16 +352,24 @@ def curve(rows_, name):
     return [(row["threads"], row[name]) for row in rows_]
 
 
-def write(found):
+def plots(found):
+    """The plots of the page, by the names of their files."""
     now, before = found["loader"], found["before"]
-    PAGE.write_text(page(found))
-    PAGE.with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n")
-    PAGE.with_suffix(".svg").write_text(plot(
-        "JPEG to 224 × 224, by threads", "images/s, more is better; both axes are logarithmic", found,
-        {"tarn": curve(now, "resized"), "processes": curve(now, "independent"), "DataLoader, Pillow": curve(now, "torch")}))
-    PAGE.with_name("scaling-small.svg").write_text(plot(
-        "Samples of 1 KB with a label, by threads", "batches of 256, samples/s, more is better; both axes are logarithmic", found,
-        {"tarn": curve(now, "small_256")} | ({"tarn 0.1": curve(before, "small_256")} if before else {})))
+    alone_ = {"processes": curve(now, "independent")} if "independent" in now[0] else {}
+    older = {"tarn 0.1": curve(before, "small_256")} if before else {}
+    return {
+        "scaling.svg": plot("JPEG to 224 × 224, by threads", "images/s, more is better; both axes are logarithmic", found,
+                            {"tarn": curve(now, "resized"), **alone_, "DataLoader, Pillow": curve(now, "torch")}),
+        "scaling-small.svg": plot("Samples of 1 KB with a label, by threads",
+                                  "batches of 256, samples/s, more is better; both axes are logarithmic", found,
+                                  {"tarn": curve(now, "small_256"), **older})}
+
+
+def write(found, folder=PAGE.parent):
+    (folder / PAGE.name).write_text(page(found))
+    for name, drawing in plots(found).items():
+        (folder / name).write_text(drawing)
+    (folder / "scaling.json").write_text(json.dumps(found, indent=1) + "\n")
 
 
 def numbers(text):

@@ -51,7 +51,7 @@ def main(data: str = "birds", state: str = "", stop: str = "0") -> None:
         if state:
             with open(state, "w", encoding="utf-8") as file:
                 json.dump(loader.state_dict(), file)
-        print(f"{world} of us saw {len(seen)} samples, {len(set(seen))} different: {' '.join(seen[:4])} ...")
+        print(f"{world} rank{'s' * (world > 1)} read {len(seen)} samples, {len(set(seen))} distinct: {' '.join(seen[:4])} ...")
     if dist.is_initialized():
         dist.destroy_process_group()
 

@@ -128,6 +128,12 @@ TARN_API TARN_CHECKED tarn_status tarn_samples_next(tarn_samples *samples,
                                                     tarn_samples_item *out,
                                                     tarn_error *err);
 
+/* After an error of tarn_samples_next: gets the sample that was being read, with the
+ * members that were read completely, or TARN_END if there is none. It may lack fields. */
+TARN_API TARN_CHECKED tarn_status tarn_samples_unfinished(tarn_samples *samples,
+                                                          tarn_samples_item *out,
+                                                          tarn_error *err);
+
 /* Counts up to the current position. */
 typedef struct tarn_samples_report {
     uint64_t shards;      /* archives read to their end */

@@ -5,9 +5,10 @@
  * indexes, and verify.h checks their bytes. pack.h makes folds from files, and write.h
  * from samples; commit.h publishes what several processes wrote. tar.h and samples.h read
  * archives as streams, source.h reads and writes bytes by URL, cache.h lists and clears
- * caches of remote files, and codec.h converts fields to values. gnz.h is for named
- * arrays; iac.h and textpair.h are for records with Arrow tables. All types work in the
- * same four steps: options, open, get, close. */
+ * caches of remote files, codec.h converts fields to values, and collate.h makes one
+ * array of the arrays of many samples. gnz.h is for named arrays; iac.h and textpair.h
+ * are for records with Arrow tables. All types work in the same four steps: options,
+ * open, get, close. */
 #ifndef TARN_TARN_H
 #define TARN_TARN_H
 
@@ -16,6 +17,7 @@
 #include <tarn/base.h>
 #include <tarn/cache.h>
 #include <tarn/codec.h>
+#include <tarn/collate.h>
 #include <tarn/commit.h>
 #include <tarn/dataset.h>
 #include <tarn/folds.h>

@@ -3,6 +3,7 @@
 #include "tarnpy.h"
 
 #include <limits.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <string.h>
 #include <unistd.h>
@@ -74,9 +75,26 @@ PyObject *tarnpy_raise_key(tarnpy_state *state, const tarn_error *err)
     return raise_error(state, err, true);
 }
 
+/* The number of this process, because asking the system takes a tenth of the time of a
+ * small write. Set when the module is imported, and in a child while it has only one
+ * thread. */
+static pid_t own_pid;
+
+static void note_pid(void)
+{
+    own_pid = getpid();
+}
+
+void tarnpy_watch_forks(void)
+{
+    if (own_pid) return;
+    note_pid();
+    (void)pthread_atfork(NULL, NULL, note_pid);
+}
+
 bool tarnpy_is_own(pid_t pid)
 {
-    if (pid == getpid()) return true;
+    if (pid == own_pid) return true;
     PyErr_SetString(PyExc_RuntimeError, "the writer belongs to the parent process");
     return false;
 }

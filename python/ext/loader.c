@@ -36,6 +36,7 @@ typedef struct loader {
     column *columns;
     size_t n_columns;
     PyObject *fallback; /* or NULL */
+    PyObject *forms;    /* how the arrays of some fields become one, by field; or NULL */
     int numbers;        /* batches also have the numbers and the epoch of their samples */
     pid_t busy;         /* the process of which a thread is in the loader, or 0 */
 } loader;
@@ -174,18 +175,19 @@ static int take_options(loader *self, PyObject *kw, tarn_loader_options *o,
     static const char *const names[] = {
         "batch",    "equal_batches", "drop_last", "seed",    "state",    "threads",
         "prefetch", "epochs",        "image",     "no_keys", "on_error", "error_limit",
-        "numbers",  "exif",          "fallback",  NULL};
+        "numbers",  "exif",          "fallback",  "forms",   NULL};
     static const char *const errors[] = {"raise", "skip", "replace", NULL};
     PyObject *image = Py_None, *fallback = Py_None, *nothing = PyTuple_New(0);
+    PyObject *forms = NULL;
     const char *on_error = "raise";
     Py_ssize_t state_len = 0;
     int no_keys = 0, equal = 0, drop = 0, exif = 0;
     if (!nothing) return -1;
     int parsed = PyArg_ParseTupleAndKeywords(
-        nothing, kw, "|$KppKz#IIKOpsKppO:loader", TARNPY_KEYWORDS(names), &o->batch,
+        nothing, kw, "|$KppKz#IIKOpsKppOO!:loader", TARNPY_KEYWORDS(names), &o->batch,
         &equal, &drop, &o->seed, &o->state, &state_len, &o->threads, &o->prefetch,
         &o->epochs, &image, &no_keys, &on_error, &o->error_limit, &self->numbers, &exif,
-        &fallback);
+        &fallback, &PyDict_Type, &forms);
     Py_DECREF(nothing);
     if (!parsed) return -1;
     int policy = word_of(self->state, "on_error", on_error, errors);
@@ -195,6 +197,8 @@ static int take_options(loader *self, PyObject *kw, tarn_loader_options *o,
     o->drop_last = drop;
     o->state_len = (size_t)state_len;
     o->on_error = (tarn_on_error)policy;
+    Py_XINCREF(forms);
+    self->forms = forms;
     if (exif) decode->flags |= TARN_DECODE_UPRIGHT;
     o->decode = decode;
     if (fallback != Py_None) {
@@ -209,13 +213,44 @@ static int take_options(loader *self, PyObject *kw, tarn_loader_options *o,
     return 0;
 }
 
+/* The options of each field, in *out and *out_forms, which the caller frees. */
+static int take_forms(loader *self, const tarn_collate_options ***out,
+                      tarnpy_form **out_forms)
+{
+    size_t n = self->n_columns;
+    bool any = self->forms && PyDict_Size(self->forms) > 0;
+    *out = any ? PyMem_Calloc(n + 1, sizeof **out) : NULL;
+    *out_forms = any ? PyMem_Calloc(n + 1, sizeof **out_forms) : NULL;
+    if (any && (!*out || !*out_forms)) PyErr_NoMemory();
+    for (size_t i = 0; any && !PyErr_Occurred() && i < n; i++) {
+        PyObject *form = PyDict_GetItemWithError(self->forms, self->columns[i].name);
+        if (!form || tarnpy_form_get(self->state, form, &(*out_forms)[i]) != 0) continue;
+        (*out)[i] = &(*out_forms)[i].options;
+    }
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+static int open_with(loader *self, tarn_loader_options *o)
+{
+    const tarn_collate_options **collate;
+    tarnpy_form *forms;
+    tarn_error err;
+    tarn_status status = TARN_OK;
+    tarn_dataset *set = ((tarnpy_handle *)self->handle)->set;
+    int failed = take_forms(self, &collate, &forms);
+    o->collate = collate;
+    if (failed == 0)
+        TARNPY_UNLOCKED(status, tarn_loader_open(set, o, &self->loader, &err));
+    PyMem_Free(collate);
+    PyMem_Free(forms);
+    if (failed == 0 && status != TARN_OK) tarnpy_raise_key(self->state, &err);
+    return failed == 0 && status == TARN_OK ? 0 : -1;
+}
+
 static int open_loader(loader *self, PyObject *kw)
 {
     tarn_loader_options o = TARN_LOADER_OPTIONS_INIT;
     tarn_image_steps steps;
-    tarn_error err;
-    tarn_status status;
-    tarn_dataset *set = ((tarnpy_handle *)self->handle)->set;
     tarn_decode_options decode = TARN_DECODE_OPTIONS_INIT;
     const char **codecs;
     if (take_options(self, kw, &o, &steps, &decode) != 0) return -1;
@@ -225,12 +260,10 @@ static int open_loader(loader *self, PyObject *kw)
     o.codecs = codecs;
     o.n_fields = self->n_columns;
     if (self->views != Py_None) o.views = ((tarnpy_views *)self->views)->views;
-    TARNPY_UNLOCKED(status, tarn_loader_open(set, &o, &self->loader, &err));
+    int failed = open_with(self, &o);
     PyMem_Free(fields);
     PyMem_Free(codecs);
-    if (status == TARN_OK) return 0;
-    tarnpy_raise_key(self->state, &err);
-    return -1;
+    return failed;
 }
 
 static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *kw)
@@ -284,6 +317,7 @@ static void loader_dealloc(PyObject *object)
     PyMem_Free(self->columns);
     Py_XDECREF(self->items);
     Py_XDECREF(self->fallback);
+    Py_XDECREF(self->forms);
     Py_XDECREF(self->views);
     Py_XDECREF(self->handle);
     tarnpy_free(object);
@@ -312,13 +346,14 @@ static PyType_Spec loaded_spec = {
     .slots = loaded_slots,
 };
 
-static PyObject *column_array(loader *self, const tarn_batch *batch, const tarn_column *c,
+/* The array of a column; count is its first length: samples, or rows of a ragged one. */
+static PyObject *column_array(loader *self, size_t count, const tarn_column *c,
                               PyObject *owner)
 {
     uint64_t shape[TARN_MAX_DIMS];
     tarn_array array;
     tarn_error err;
-    shape[0] = batch->count;
+    shape[0] = count;
     if (c->ndim + 1 > TARN_MAX_DIMS) {
         tarnpy_usage(self->state, "field %s has too many dimensions for a batch",
                      c->field);
@@ -328,6 +363,21 @@ static PyObject *column_array(loader *self, const tarn_batch *batch, const tarn_
     if (tarn_array_init(&array, c->data, c->dtype, c->ndim + 1, shape, &err) != TARN_OK)
         return tarnpy_raise(self->state, &err);
     return tarnpy_ndarray(self->state, &array, true, owner);
+}
+
+/* (values, offsets) */
+static PyObject *column_ragged(loader *self, const tarn_batch *batch,
+                               const tarn_column *c, PyObject *owner)
+{
+    tarn_column offsets = {.field = c->field, .dtype = {'<', 'i', 8}};
+    offsets.data = (unsigned char *)(uintptr_t)c->offsets;
+    PyObject *values = column_array(self, c->offsets[batch->count], c, owner);
+    PyObject *ends =
+        values ? column_array(self, batch->count + 1, &offsets, owner) : NULL;
+    PyObject *pair = ends ? PyTuple_Pack(2, values, ends) : NULL;
+    Py_XDECREF(values);
+    Py_XDECREF(ends);
+    return pair;
 }
 
 /* *name is set to the name of the field in the file, if that decides. */
@@ -456,6 +506,29 @@ static int put_numbers(PyObject *dict, const tarn_batch *batch)
     return failed;
 }
 
+/* Masks and lengths follow the fields. */
+static int put_column(loader *self, PyObject *dict, const tarn_batch *batch, size_t i,
+                      PyObject *owner)
+{
+    const tarn_column *c = &batch->columns[i];
+    PyObject *value;
+    if (c->kind == TARN_COLUMN_ARRAY)
+        value = column_array(self, batch->count, c, owner);
+    else if (c->kind == TARN_COLUMN_RAGGED)
+        value = column_ragged(self, batch, c, owner);
+    else
+        value = column_list(self, batch, c, &self->columns[i], owner);
+    if (i < self->n_columns) return tarnpy_put(dict, self->columns[i].name, value);
+    PyObject *name = value ? PyUnicode_FromString(c->field) : NULL;
+    if (!name) {
+        Py_XDECREF(value);
+        return -1;
+    }
+    int failed = tarnpy_put(dict, name, value);
+    Py_DECREF(name);
+    return failed;
+}
+
 static PyObject *batch_dict(loader *self, tarn_batch *batch)
 {
     loaded *owner = TARNPY_NEW(loaded, self->state->loaded_type);
@@ -471,14 +544,8 @@ static PyObject *batch_dict(loader *self, tarn_batch *batch)
     if (!failed && batch->keys)
         failed = tarnpy_put(dict, self->state->key_name, key_list(batch));
     if (!failed && self->numbers) failed = put_numbers(dict, batch);
-    for (size_t i = 0; !failed && i < batch->n_columns; i++) {
-        const tarn_column *c = &batch->columns[i];
-        PyObject *value =
-            c->kind == TARN_COLUMN_ARRAY
-                ? column_array(self, batch, c, (PyObject *)owner)
-                : column_list(self, batch, c, &self->columns[i], (PyObject *)owner);
-        failed = tarnpy_put(dict, self->columns[i].name, value);
-    }
+    for (size_t i = 0; !failed && i < batch->n_columns; i++)
+        failed = put_column(self, dict, batch, i, (PyObject *)owner);
     Py_DECREF(owner);
     if (!failed) return dict;
     Py_XDECREF(dict);

@@ -417,8 +417,10 @@ PyObject *tarnpy_sample(tarnpy_dataset *self, PyObject *handle, uint64_t number)
 /* --- Iteration --------------------------------------------------------------------- */
 
 /* Number of samples that are taken from an order and announced to the system at once;
- * fewer if they are large. Nothing is announced before FIRST samples were taken, because
- * many callers need no more. */
+ * fewer if they are large. Of a shuffled dataset nothing is announced before FIRST
+ * samples were taken, because many callers need no more. In file order the FIRST samples
+ * are announced as well: they are one read, and smaller than what the system would read.
+ */
 enum { AHEAD = 1024, FIRST = 32, PROBES = 8 };
 #define ANNOUNCED_BYTES (UINT64_C(16) << 20)
 
@@ -432,7 +434,8 @@ typedef struct iterator {
     PyObject_HEAD tarnpy_dataset *dataset;
     PyObject *handle; /* the handle of the dataset at the start; the dataset may get
                          another one */
-    bool announces;   /* samples are not in the order of the file */
+    bool announces;   /* samples are read from files */
+    bool in_order;    /* in the order of the file */
     bool remote;      /* samples are fetched */
     bool overrides;   /* a subclass has its own __getitem__ */
     uint64_t next, end;
@@ -481,22 +484,37 @@ static int prefetch(const iterator *self, const stretch *s)
     return status == TARN_OK ? 0 : (tarnpy_raise(self->dataset->state, &err), -1);
 }
 
-/* With an order, announces the next stretch to the system, which reads it while the
- * samples before it are used. Without an order the system reads ahead by itself, and
- * better. Of remote files the stretch that begins is fetched. */
+static int begin(iterator *self)
+{
+    if (fill_stretch(self, self->now, self->next, FIRST) != 0) return -1;
+    bool announces = self->announces && self->in_order && !self->remote;
+    return announces ? prefetch(self, self->now) : 0;
+}
+
+/* The number of samples of the next stretch. In file order it grows, so that the first
+ * samples do not wait until the reads of many others have been submitted. */
+static uint64_t next_count(const iterator *self)
+{
+    uint64_t more = 2 * self->now->count;
+    return self->in_order && more < self->step ? more : self->step;
+}
+
+/* Announces the next stretch to the system, which reads it while the samples before it
+ * are used; this also reads from the next shard before it is reached. Of remote files the
+ * stretch that begins is fetched. */
 static int next_stretch(iterator *self)
 {
     stretch *s = self->now;
     if (self->then->count) {
         self->now = self->then;
         self->then = s;
-    } else if (fill_stretch(self, s, self->next, FIRST) != 0) {
+    } else if (begin(self) != 0) {
         return -1;
     }
     s = self->then;
     uint64_t after = self->now->first + self->now->count;
     if (self->step == 0) self->step = find_step(self, self->now);
-    if (fill_stretch(self, s, after, self->step) != 0) return -1;
+    if (fill_stretch(self, s, after, next_count(self)) != 0) return -1;
     if (self->remote) return prefetch(self, self->now);
     return self->announces && s->count ? prefetch(self, s) : 0;
 }
@@ -577,8 +595,8 @@ PyObject *tarnpy_dataset_iter(PyObject *object)
     tarn_dataset_info info;
     tarn_dataset_info_get(((tarnpy_handle *)self->handle)->set, &info, sizeof info);
     self->remote = info.remote && dataset->views == Py_None && dataset->parts == Py_None;
-    self->announces =
-        !info.in_order && dataset->views == Py_None && dataset->parts == Py_None;
+    self->announces = dataset->views == Py_None && dataset->parts == Py_None;
+    self->in_order = info.in_order;
     self->overrides = tarnpy_dataset_overrides_item(object);
     self->end = (uint64_t)count;
     self->now = &self->stretches[0];

@@ -190,6 +190,27 @@ static PyObject *samples_next(PyObject *self)
     return dict;
 }
 
+PyDoc_STRVAR(
+    unfinished_doc,
+    "unfinished()\n--\n\nAfter an error: the sample that was being read, with the "
+    "fields that were read completely, or None.");
+
+static PyObject *samples_unfinished(PyObject *self, PyObject *unused)
+{
+    samples *s = (samples *)self;
+    tarn_samples_item item;
+    tarn_error err;
+    PyObject *dict = NULL;
+    if (tarnpy_lock_take(&s->lock)) return NULL;
+    tarn_status status = s->in ? tarn_samples_unfinished(s->in, &item, &err) : TARN_END;
+    if (status == TARN_OK) dict = as_dict(s, &item);
+    tarnpy_lock_give(&s->lock);
+    if (status != TARN_OK && status != TARN_END) return tarnpy_raise(s->state, &err);
+    if (status == TARN_OK) return dict;
+    Py_INCREF(Py_None);
+    return Py_None;
+}
+
 PyDoc_STRVAR(close_doc, "close()\n--\n\nCloses the archive; there are no more samples.");
 
 static PyObject *samples_close_method(PyObject *self, PyObject *unused)
@@ -246,6 +267,7 @@ static PyObject *same(PyObject *self)
 
 static PyMethodDef samples_methods[] = {
     {"close", samples_close_method, METH_NOARGS, close_doc},
+    {"unfinished", samples_unfinished, METH_NOARGS, unfinished_doc},
     {NULL, NULL, 0, NULL},
 };
 

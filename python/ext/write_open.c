@@ -12,8 +12,10 @@ typedef tarnpy_writer writer;
 int tarnpy_lock_init(tarnpy_lock *lock)
 {
     lock->owner = 0;
-    lock->lock = PyThread_allocate_lock();
-    if (lock->lock) return 0;
+    lock->lock = PyMem_Malloc(sizeof *lock->lock);
+    if (lock->lock && pthread_mutex_init(lock->lock, NULL) == 0) return 0;
+    PyMem_Free(lock->lock);
+    lock->lock = NULL;
     PyErr_NoMemory();
     return -1;
 }
@@ -29,9 +31,9 @@ int tarnpy_lock_take(tarnpy_lock *lock)
         PyErr_SetString(PyExc_RuntimeError, "called from one of its own callbacks");
         return -1;
     }
-    if (!PyThread_acquire_lock(lock->lock, NOWAIT_LOCK)) {
+    if (pthread_mutex_trylock(lock->lock) != 0) {
         Py_BEGIN_ALLOW_THREADS;
-        PyThread_acquire_lock(lock->lock, WAIT_LOCK);
+        pthread_mutex_lock(lock->lock);
         Py_END_ALLOW_THREADS;
     }
     lock->owner = me;
@@ -41,12 +43,13 @@ int tarnpy_lock_take(tarnpy_lock *lock)
 void tarnpy_lock_give(tarnpy_lock *lock)
 {
     lock->owner = 0;
-    PyThread_release_lock(lock->lock);
+    pthread_mutex_unlock(lock->lock);
 }
 
 void tarnpy_lock_free(tarnpy_lock *lock)
 {
-    if (lock->lock) PyThread_free_lock(lock->lock);
+    if (lock->lock) pthread_mutex_destroy(lock->lock);
+    PyMem_Free(lock->lock);
     lock->lock = NULL;
 }
 

@@ -5,6 +5,8 @@
 
 #include "tarnpy.h"
 
+#include <pthread.h>
+
 /* Argument names in the type that PyArg_ParseTupleAndKeywords takes before Python
  * 3.13. */
 #define TARNPY_WORDS(words) ((char **)(uintptr_t)(words))
@@ -76,8 +78,8 @@ const char *tarnpy_batch_text(tarnpy_batch *batch, PyObject *text, Py_ssize_t *o
 /* Only one thread may use a handle of the library at a time. A thread that already has
  * it, and calls again from a callback, gets RuntimeError. */
 typedef struct tarnpy_lock {
-    PyThread_type_lock lock;
-    unsigned long owner; /* 0: none */
+    pthread_mutex_t *lock; /* PyThread locks read the clock on each call */
+    unsigned long owner;   /* 0: none */
 } tarnpy_lock;
 
 int tarnpy_lock_init(tarnpy_lock *lock);

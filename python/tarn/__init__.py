@@ -15,6 +15,7 @@ open            a dataset: samples by position and key, filters, orders, batches
 mix             several datasets as one
 Dataset         the result of both; see help(tarn.Dataset)
 Loader          batches prepared by native threads: Dataset.loader
+Pad             how values of different shapes are padded in a batch; Ragged joins them
 pack            packs files, folders, manifests and tar streams
 commit          publishes what several processes have packed or written
 DatasetWriter   writes a dataset; ShardWriter and TarWriter write shards and one archive
@@ -36,6 +37,7 @@ from . import errors
 from ._tarn import Batch, Order
 from ._dataset import Dataset, mix, open
 from ._loader import Loader
+from ._pad import Pad, Ragged
 from .errors import *  # noqa: F403
 
 __version__: str = _tarn.__version__
@@ -57,7 +59,8 @@ if TYPE_CHECKING:
     from ._write import DatasetWriter, ShardWriter, TarWriter, Written
 
 __all__ = [*errors.__all__, "Batch", "Committed", "Dataset", "DatasetWriter", "Loader", "Order",
-           "Packed", "ShardWriter", "TarWriter", "Written", "commit", "errors", "expand_urls", "gopen", "mix",
+           "Packed", "Pad", "Ragged", "ShardWriter", "TarWriter", "Written", "commit", "errors",
+           "expand_urls", "gopen", "mix",
            "open", "open_source", "pack"]
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from ._loader import Loader
+    from ._pad import Pad
 
 __all__ = ["Dataset", "mix", "open"]
 
@@ -534,7 +535,9 @@ class Dataset(_tarn.Dataset):
                dtype: Literal["uint8", "float32", "float16"] | None = None,
                layout: Literal["HWC", "CHW"] | None = None,
                mean: Sequence[float] | None = None, std: Sequence[float] | None = None,
-               reduce: float | None = None, masks: Sequence[str] = ()) -> Loader:
+               reduce: float | None = None, masks: Sequence[str] = (),
+               pad: Mapping[str, float | Pad] | None = None,
+               ragged: Sequence[str] = ()) -> Loader:
         """Returns batches of samples, which native threads read and decode in advance.
 
         batch_size: samples in a batch. Batch k of a rank always has the same positions in the
@@ -566,6 +569,11 @@ class Dataset(_tarn.Dataset):
         masks: fields with labels that follow the image of their sample: the same crop, resize and
             flip, with the nearest label. Label maps (seg8, seg16, seg24, seg32) always do.
 
+        pad: fields whose arrays have different shapes, each with the number that fills them up to
+            the longest of the batch, or with a `tarn.Pad`. ragged: fields whose arrays are joined
+            along their first axis; their values in a batch are a `tarn.Ragged`. Both are also for
+            the results of functions.
+
         Functions given to `map` run in the caller's thread, on samples that the threads have
         decoded.
 
@@ -591,7 +599,8 @@ class Dataset(_tarn.Dataset):
                          world_size=world_size, uneven=uneven, drop_last=drop_last,
                          equal_batches=equal_batches, on_error=on_error, max_errors=max_errors,
                          keys=keys, integers=integers, array_type=array_type,
-                         pin_memory=pin_memory, image=image, masks=masks)
+                         pin_memory=pin_memory, pad=pad, ragged=ragged, image=image,
+                         masks=masks)
 
     # --- Object protocol ---
 
@@ -610,22 +619,22 @@ class Dataset(_tarn.Dataset):
         return hash((self._recipe, self._reading, self._epoch))
 
     def __repr__(self) -> str:
-        told = [f"{len(self)} sample" + "s" * (len(self) != 1)]
+        parts = [f"{len(self)} sample" + "s" * (len(self) != 1)]
         shown = self.fields
         more = f" and {len(shown) - 8} more" if len(shown) > 8 else ""
-        told.append("fields " + " ".join(shown[:8]) + more)
+        parts.append("fields " + " ".join(shown[:8]) + more)
         if self._reading.decode is not True:
-            told.append(f"decode={self._reading.decode!r}")
+            parts.append(f"decode={self._reading.decode!r}")
         last = next((step for step in reversed(self._recipe.steps) if step[0] == "order"), None)
         if last is not None:
             options = last[1][0]
-            told.append(f"{options['kind']} seed {options['seed']} epoch {self._epoch}")
+            parts.append(f"{options['kind']} seed {options['seed']} epoch {self._epoch}")
         info = self._handle.info()
         if info["world_size"] > 1:
-            told.append(f"rank {info['rank']}/{info['world_size']}")
+            parts.append(f"rank {info['rank']}/{info['world_size']}")
         if self._maps:
-            told.append(f"{len(self._maps)} map" + "s" * (len(self._maps) != 1))
-        return f"<tarn.Dataset {self._recipe.name()}: {', '.join(told)}>"
+            parts.append(f"{len(self._maps)} map" + "s" * (len(self._maps) != 1))
+        return f"<tarn.Dataset {self._recipe.name()}: {', '.join(parts)}>"
 
     def _repr_html_(self) -> str:
         from ._html import dataset_html

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy
 
 from . import _tarn
-from ._collate import collate
+from ._collate import check, collate
+from ._pad import Forms
 from .errors import FormatError
 
 if TYPE_CHECKING:
@@ -105,8 +106,10 @@ class Functions:
     removed.
     """
 
-    def __init__(self, dataset: Dataset, fields: tuple[Any, ...], options: Mapping[str, Any]) -> None:
+    def __init__(self, dataset: Dataset, fields: tuple[Any, ...], options: Mapping[str, Any],
+                 forms: Forms) -> None:
         self.dataset = dataset
+        self.forms = forms  # of the fields that are padded or ragged in Python
         self.guarded = [field[0] for field in fields if isinstance(field[2], Guarded)]
         self.maps = needs_python(dataset)
         self.policy = options["on_error"]
@@ -160,7 +163,7 @@ class Functions:
                               f"(max_errors); the last one: {self.skipped[-1].reason}")
         kept = self._kept(results, epoch)
         if self.maps:
-            return collate([results[i] for i in kept])
+            return collate([results[i] for i in kept], self.forms)
         return batch if None not in results else _taken(batch, kept)
 
     def _kept(self, results: Sequence[Any], epoch: int) -> list[int]:
@@ -188,6 +191,7 @@ class Functions:
                     where = f": field {name}"
                     raise value.error
             if not self.maps:
+                check({name: batch[name][i] for name in self.forms}, self.forms)
                 return True
             if self.dataset._parts is not None:
                 result = self._at._sample(number)
@@ -197,6 +201,7 @@ class Functions:
                 result = self.dataset._through_maps(self._sample(batch, i))
             if result is None:
                 raise FormatError("a function given to map returned None")
+            check(result, self.forms)
             return result
         except Exception as error:
             key = batch["__key__"][i] if "__key__" in batch else self._key(number)

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 from . import _tarn
 from ._arguments import names as names_of
 from ._arguments import integer, whole, word
-from ._collate import stacked
+from ._collate import stacked, with_forms
 from ._functions import Batch, Functions, Guarded, Skipped, needs_python
 from ._group import ALONE, process_group, report
 from ._images import Fallback
 from ._ordering import UNEVEN, Uneven
+from ._pad import Forms, Ragged, forms_of, native_form
 from ._reading import DECODERS, IMAGES, LABELS, extension, stored_names, to_torch
 from .errors import UsageError
 
@@ -47,7 +48,7 @@ class Loader:
     """Batches of one epoch at a time, prepared in advance. Each `for` loop over it is one epoch.
 
     A batch is a dict of its fields, each for all samples: one array if the values have the same
-    shape, otherwise a list; and the keys as "__key__". Arrays use the loader's own memory, without
+    shape or are padded or ragged, otherwise a list; and the keys as "__key__". Arrays use the loader's own memory, without
     a copy, and stay valid as long as they exist. `iter(loader)` starts an epoch: first epoch 0,
     the epoch given to `set_epoch`, or the rest of the epoch of `load_state_dict`; then the next
     one each time. A new iterator ends the previous one. Batches and their order depend only on the
@@ -63,13 +64,17 @@ class Loader:
     """
 
     def __init__(self, dataset: Dataset, fields: tuple[Any, ...], options: Mapping[str, Any],
-                 array_type: str, pin_memory: bool, uneven: Uneven | None = None,
-                 state: str | None = None, group: Group = ALONE) -> None:
+                 array_type: str, pin_memory: bool, forms: Forms = {},
+                 uneven: Uneven | None = None, state: str | None = None,
+                 group: Group = ALONE) -> None:
         self._given = dataset
-        self._arguments = (fields, dict(options), array_type, pin_memory, uneven)
+        self._arguments = (fields, dict(options), array_type, pin_memory, forms, uneven)
         # Fields with Python decoders, whose results are stacked; those of maps already are.
         self._called = [name for name, _, becomes, _ in fields
                         if callable(becomes) and not needs_python(dataset)]
+        # Fields that are padded or ragged in Python; the native loader does it with those of options.
+        self._forms = forms
+        self._ragged = [name for name, form in options["forms"].items() if form == ()]
         self._form: Any = None  # a batch without samples, once there was one
         self._begun = False  # whether an iterator has been made for the current epoch
         self._resumed = state is not None  # whether it is where a state was, and not begun
@@ -81,21 +86,22 @@ class Loader:
         self._open(state, self._group_now())
 
     def _group_now(self) -> Group:
-        if self._arguments[4] is None:
+        if self._arguments[-1] is None:
             return ALONE
         group = process_group()
         return self._inherited if group == ALONE else group
 
     def _open(self, state: str | None, group: Group) -> None:
         """Opens the native loader for a rank. A failure changes nothing."""
-        fields, options, _, _, uneven = self._arguments
+        fields, options, _, _, _, uneven = self._arguments
         dataset, equal = self._given, options["equal_batches"]
         divided = uneven in ("drop", "pad") or group != ALONE
         if uneven is not None and divided:
             dataset = dataset.shard(*group, uneven=uneven)
         options = {**options, "equal_batches": divided if equal is None else equal}
         native = _tarn.Loader(dataset._handle, dataset._views, fields, state=state, **options)
-        functions = Functions(dataset, fields, options) if options["numbers"] else None
+        functions = (Functions(dataset, fields, options, self._forms) if options["numbers"]
+                     else None)
         if functions is not None and state is not None:
             functions.resume(dataset, state)
         if group != self._inherited:
@@ -124,16 +130,22 @@ class Loader:
 
     def _next(self) -> Any:
         """Returns the next batch. After a failure the loader is before the batch that failed."""
-        _, _, array_type, pin_memory, _ = self._arguments
+        _, _, array_type, pin_memory, _, _ = self._arguments
         batch: Any = next(self._native)
         try:
+            for name in self._ragged:
+                if isinstance(batch[name], tuple):  # not if no sample was ever loaded
+                    batch[name] = Ragged(*batch[name])
             if self._options["equal_batches"] and _is_empty(batch):
                 batch = self._without_samples()
             else:
                 if self._functions is not None:
                     batch = self._functions(batch, self._native)
                 for name in self._called:
-                    batch[name] = stacked(batch[name])
+                    if name not in self._forms:
+                        batch[name] = stacked(batch[name])
+                if self._forms and not needs_python(self._dataset):
+                    batch = with_forms(batch, self._forms)
             return _tensors(batch, pin_memory) if array_type == "torch" else batch
         except BaseException as error:
             self._native.back()
@@ -143,7 +155,8 @@ class Loader:
 
     def _without_samples(self) -> Any:
         if self._form is None:
-            self._form = _nothing_of(_one_sample(self._dataset, self._arguments[0], self._options))
+            self._form = _nothing_of(_one_sample(self._dataset, self._arguments[0], self._options,
+                                                 self._forms))
         return _nothing_of(self._form)
 
     def __len__(self) -> int:
@@ -278,14 +291,16 @@ class _Epoch:
 
 
 def _again(cls: type[Loader], dataset: Dataset, arguments: Any, state: str, group: Group) -> Loader:
-    fields, options, array_type, pin_memory, uneven = arguments
-    return cls(dataset, fields, options, array_type, pin_memory, uneven, state, group)
+    fields, options, array_type, pin_memory, forms, uneven = arguments
+    return cls(dataset, fields, options, array_type, pin_memory, forms, uneven, state, group)
 
 
 def _tensors(batch: Any, pin_memory: bool) -> Any:
     """Replaces the arrays of a batch by tensors."""
     if isinstance(batch, dict):
         return {name: _tensors(value, pin_memory) for name, value in batch.items()}
+    if isinstance(batch, Ragged):
+        return Ragged(*(_tensors(value, pin_memory) for value in batch))
     if isinstance(batch, tuple):
         return tuple(_tensors(value, pin_memory) for value in batch)
     value = to_torch(batch)
@@ -296,19 +311,23 @@ def _tensors(batch: Any, pin_memory: bool) -> Any:
 
 
 def _is_empty(batch: Batch) -> bool:
-    return not any(len(column) for name, column in batch.items() if name != "__epoch__")
+    return not any(len(column.offsets) - 1 if isinstance(column, Ragged) else len(column)
+                   for name, column in batch.items() if name != "__epoch__")
 
 
 def _nothing_of(batch: Any) -> Any:
     """Returns a batch with the same fields, types and shapes, but without samples."""
     if isinstance(batch, dict):
         return {name: _nothing_of(value) for name, value in batch.items()}
+    if isinstance(batch, Ragged):
+        return Ragged(batch.values[:0], batch.offsets[:1])
     if isinstance(batch, tuple):
         return tuple(map(_nothing_of, batch))
     return batch[:0]
 
 
-def _one_sample(dataset: Dataset, fields: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
+def _one_sample(dataset: Dataset, fields: tuple[Any, ...], options: Mapping[str, Any],
+                forms: Forms) -> Any:
     """Returns a batch of the first sample of the dataset, over all ranks; if unusable samples are
     skipped, of the first usable one."""
     alone = {**options, "batch": 1, "equal_batches": False, "drop_last": False, "threads": 0,
@@ -316,7 +335,7 @@ def _one_sample(dataset: Dataset, fields: tuple[Any, ...], options: Mapping[str,
     samples = dataset._with(handle=dataset._handle.unordered())
     for i in range(len(samples)):
         try:
-            return next(iter(Loader(samples[i:i + 1], fields, alone, "numpy", False)))
+            return next(iter(Loader(samples[i:i + 1], fields, alone, "numpy", False, forms)))
         except Exception:
             if options["on_error"] == "raise" or i + 1 == len(samples):
                 raise
@@ -425,6 +444,25 @@ def _check_images(dataset: Dataset, image: dict[str, Any] | None, masks: Sequenc
                          "so images are not decoded; open it with decode=True")
 
 
+def _divided_forms(dataset: Dataset, fields: tuple[Any, ...],
+                   forms: Forms) -> tuple[dict[str, Any], Forms]:
+    """Returns the forms for the native loader, and those for Python: of the results of functions and
+    of fields whose values are made in Python."""
+    if needs_python(dataset):
+        return {}, forms
+    native, python = {}, {}
+    becomes = {name: how for name, _, how, _ in fields}
+    for name, form in forms.items():
+        if name not in becomes:
+            raise UsageError(f"{'ragged' if form is None else 'pad'}: no field {name}; available: "
+                             + ", ".join(becomes))
+        if callable(becomes[name]) or becomes[name] == "json":
+            python[name] = form
+        else:
+            native[name] = native_form(form)
+    return native, python
+
+
 def _fallback(dataset: Dataset, masks: Sequence[str]) -> Fallback | None:
     how = dataset._reading.fallback
     return None if how is None else Fallback(how, dataset._reading.exif, frozenset(masks))
@@ -454,7 +492,7 @@ def loader_of(dataset: Dataset, batch_size: int, *, seed: int, threads: int | No
               epochs: int, rank: int | None, world_size: int | None, uneven: Uneven | None,
               drop_last: bool, equal_batches: bool | None, on_error: str,
               max_errors: int | None, keys: bool, integers: Sequence[str],
-              array_type: str | None, pin_memory: bool | None,
+              array_type: str | None, pin_memory: bool | None, pad: Any, ragged: Any,
               image: dict[str, Any] | None, masks: Sequence[str]) -> Loader:
     """Implements `Dataset.loader`."""
     python = needs_python(dataset)
@@ -466,7 +504,9 @@ def loader_of(dataset: Dataset, batch_size: int, *, seed: int, threads: int | No
     fields = _read_fields(dataset, integers, masks, image is not None)
     if on_error != "raise":
         fields = tuple(map(_guarded, fields))
+    native_forms, forms = _divided_forms(dataset, fields, forms_of(pad, ragged))
     guarded = any(isinstance(field[2], Guarded) for field in fields)
+    guarded |= on_error != "raise" and bool(forms)
     cores = len(os.sched_getaffinity(0))
     word("on_error", on_error, ("raise", "skip", "replace"))
     if max_errors is not None and on_error == "raise":
@@ -483,6 +523,7 @@ def loader_of(dataset: Dataset, batch_size: int, *, seed: int, threads: int | No
         "error_limit": 2**64 - 1 if max_errors is None else whole("max_errors", max_errors),
         "numbers": python or guarded,
         "exif": dataset._reading.exif, "fallback": _fallback(dataset, masks),
+        "forms": native_forms,
     }
     given = dataset._reading.array_type if array_type is None else word(
         "array_type", array_type, ("numpy", "torch"))
@@ -491,4 +532,4 @@ def loader_of(dataset: Dataset, batch_size: int, *, seed: int, threads: int | No
     pin = given == "torch" and (_can_pin() if pin_memory is None else bool(pin_memory))
     if pin and not _can_pin():
         raise UsageError("pin_memory: no CUDA device was found")
-    return Loader(dataset, fields, options, given, pin, division)
+    return Loader(dataset, fields, options, given, pin, forms, division)

@@ -26,14 +26,6 @@ static inline void tarn__digest_number(XXH64_state_t *hash, uint64_t number)
     XXH64_update(hash, &number, sizeof number);
 }
 
-static inline void tarn__digest_names(XXH64_state_t *hash, const tarn__names *names)
-{
-    for (size_t i = 0; i < names->count; i++) {
-        tarn__name n = tarn__names_get(names, i);
-        tarn__digest_text(hash, n.data, n.size);
-    }
-}
-
 /* "fold 120:9f3c5d..." */
 TARN_CHECKED static inline tarn_status tarn__digest_end(XXH64_state_t *hash,
                                                         const char *kind,

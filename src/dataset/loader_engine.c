@@ -357,10 +357,12 @@ static void remember_size(tarn__engine *e, const tarn__window *w)
 /* The caller holds the lock. */
 static void remember_shapes(tarn__engine *e, const tarn__window *w)
 {
-    for (size_t i = 0; i < e->setup->n_columns; i++) {
-        const tarn_column *c = &w->batch.columns[i];
-        if (c->kind != TARN_COLUMN_ARRAY || w->count == 0) continue;
-        tarn__setup_hint(&e->setup->columns[i], w->strips[i].pieces[0].shape);
+    for (size_t i = e->setup->first; w->count && i < e->setup->n_columns; i++) {
+        tarn__load_column *c = &e->setup->columns[i];
+        if (c->collate)
+            tarn__setup_hint_longest(c, w->strips[i].pieces, w->count);
+        else if (w->columns[i].kind == TARN_COLUMN_ARRAY)
+            tarn__setup_hint(c, w->strips[i].pieces[0].shape);
     }
 }
 
@@ -570,6 +572,11 @@ static tarn_status worker_init(tarn__worker *k, tarn__engine *e, tarn_error *err
         templates++;
     k->fields = calloc(templates + 1, sizeof *k->fields);
     k->sizes = calloc(s->n_columns + 1, sizeof *k->sizes);
+    if (s->o.map) {
+        k->values = calloc(s->first + 1, sizeof *k->values);
+        k->arrays = calloc(s->first + 1, sizeof *k->arrays);
+        if (!k->values || !k->arrays) return tarn__fail_memory(err);
+    }
     if (!k->fields || !k->sizes) return tarn__fail_memory(err);
     return tarn_image_decoder_new(&s->decode, &k->image, err);
 }
@@ -578,8 +585,9 @@ static void worker_reset(tarn__worker *k)
 {
     tarn_image_decoder_free(k->image);
     tarn_bytes_release(&k->plain);
-    tarn_text_reset(&k->key);
     free(k->fields);
+    free(k->values);
+    free(k->arrays);
     free(k->sizes);
 }
 

@@ -109,8 +109,9 @@ static tarn_status take_wants(tarn_dataset *d, const tarn__want *wants, size_t c
     for (size_t i = 0; i < count && status == TARN_OK; i++) {
         tarn_dataset *base = d;
         uint64_t number = wants[i].sample;
-        status = tarn__resolve(&base, &number, err);
-        if (status == TARN_OK) status = tarn__check_field(d, wants[i].field, err);
+        if (d->order || number >= d->count) status = tarn__resolve(&base, &number, err);
+        if (status == TARN_OK && wants[i].field >= d->n_fields)
+            status = tarn__check_field(d, wants[i].field, err);
         if (status != TARN_OK) break;
         uint32_t id = d->ids[wants[i].field];
         bool is_pseudo = tarn__is_pseudo(id);
@@ -192,7 +193,8 @@ static tarn_status make_item(tarn__item *item, tarn_error *err)
 }
 
 /* Locates items of one source, and makes the bytes of those that are not stored. */
-static tarn_status locate_items(tarn__item *items, size_t count, tarn_error *err)
+static tarn_status locate_items(tarn__item *items, size_t count, bool *out_made,
+                                tarn_error *err)
 {
     const tarn__storage *s = items[0].source;
     bool made = false;
@@ -200,18 +202,24 @@ static tarn_status locate_items(tarn__item *items, size_t count, tarn_error *err
     for (size_t i = 0; i < count; i++) {
         if (!items[i].spot.made) continue;
         TARN_TRY(make_item(&items[i], err));
-        made = true;
+        made = *out_made = true;
     }
     return made ? s->kind->settle(s->state, items[0].sample, err) : TARN_OK;
 }
 
+/* The number of items at the front that have the same source. */
+static size_t same_source(const tarn_dataset *d, const tarn__item *items, size_t count)
+{
+    return d->source->kind->resolve ? tarn__items_alike(items, count) : count;
+}
+
 static tarn_status locate_all(const tarn_dataset *d, tarn__item *items, size_t count,
-                              tarn_error *err)
+                              bool *out_made, tarn_error *err)
 {
     if (d->source->kind->resolve) tarn__items_group(items, count);
     for (size_t i = 0, n; i < count; i += n) {
-        n = d->source->kind->resolve ? tarn__items_alike(items + i, count - i) : count;
-        TARN_TRY(locate_items(items + i, n, err));
+        n = same_source(d, items + i, count - i);
+        TARN_TRY(locate_items(items + i, n, out_made, err));
     }
     return TARN_OK;
 }
@@ -232,13 +240,13 @@ static tarn_status copy_items(const tarn__item *items, size_t count,
     return s->kind->copy(s->state, way, items, count, to, err);
 }
 
-static tarn_status copy_all(const work *w, size_t count, tarn_dataset_batch *b,
-                            tarn_error *err)
+static tarn_status copy_all(const tarn_dataset *d, const work *w, size_t count, bool made,
+                            tarn_dataset_batch *b, tarn_error *err)
 {
     tarn__target to = {b->data, b->offsets, b->offsets[count], b->io, w->spare, w->runs};
-    size_t left = copy_made(w->items, count, b);
+    size_t left = made ? copy_made(w->items, count, b) : count;
     for (size_t i = 0, n; i < left; i += n) {
-        n = tarn__items_alike(w->items + i, left - i);
+        n = same_source(d, w->items + i, left - i);
         TARN_TRY(copy_items(w->items + i, n, &to, err));
     }
     return TARN_OK;
@@ -252,10 +260,11 @@ tarn_status tarn__dataset_read(tarn_dataset *d, const tarn__want *wants, size_t 
     out->count = 0;
     TARN_TRY(get_work(out, count, &w, err));
     TARN_TRY(take_wants(d, wants, count, w.items, &real, err));
-    tarn_status status = locate_all(d, w.items, real, err);
+    bool made = real < count;
+    tarn_status status = locate_all(d, w.items, real, &made, err);
     if (status == TARN_OK) status = set_offsets(out, w.items, count, err);
-    if (status == TARN_OK) status = copy_all(&w, count, out, err);
-    for (size_t i = 0; i < count; i++)
+    if (status == TARN_OK) status = copy_all(d, &w, count, made, out, err);
+    for (size_t i = 0; made && i < count; i++)
         if (w.items[i].spot.made) tarn_view_release(&w.items[i].view);
     if (status != TARN_OK) out->count = 0;
     return status;

@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include "base/checked.h"
 #include "base/error.h"
 #include "base/runs.h"
 #include "io/file.h"
@@ -48,18 +49,18 @@ static size_t count_away(tarn__is_resident is_resident, void *context,
     return away;
 }
 
-/* Whether the pieces are stored consecutively, as when a caller reads a file from front
- * to back. In this case the system reads ahead for a map by itself, and further than a
- * batch. */
-static bool in_file_order(const tarn__item *items, size_t count, uint64_t total)
+bool tarn__items_follow(const tarn__item *items, size_t count)
 {
-    uint64_t first = tarn__spot_rank(&items[0].spot), last = first;
-    for (size_t i = 1; i < count; i++) {
+    uint64_t total = 0, first = UINT64_MAX, last = 0;
+    for (size_t i = 0; i < count; i++) {
         uint64_t rank = tarn__spot_rank(&items[i].spot);
         if (rank < first) first = rank;
         if (rank > last) last = rank;
+        if (items[i].spot.size == TARN__NO_SIZE ||
+            !tarn__add(total, items[i].spot.size, &total))
+            return false;
     }
-    return count >= MIN_ORDERED && last - first <= 2 * total + count * HEADS;
+    return count >= MIN_ORDERED && (last - first) / 2 <= total + count * HEADS / 2;
 }
 
 tarn__cold_way tarn__cold_choose(const tarn__cold *c, tarn__is_resident is_resident,
@@ -72,7 +73,7 @@ tarn__cold_way tarn__cold_choose(const tarn__cold *c, tarn__is_resident is_resid
     size_t probes, away = count_away(is_resident, context, items, count, to, &probes);
     if (away == 0) return TARN__COLD_COPY;
     if (!c->keep && !announced && away * 2 > probes) return TARN__COLD_GATHER;
-    if (!announced && in_file_order(items, count, to->total)) return TARN__COLD_COPY;
+    if (!announced && tarn__items_follow(items, count)) return TARN__COLD_COPY;
     return TARN__COLD_ANNOUNCE;
 }
 

@@ -62,6 +62,11 @@ typedef struct tarn__target {
 const tarn__item *tarn__items_sorted(const tarn__target *target, const tarn__item *items,
                                      size_t count);
 
+/* Whether items are stored consecutively, as when a caller reads a file from front to
+ * back. In this case the system reads ahead for a map by itself, and further than a
+ * batch. */
+bool tarn__items_follow(const tarn__item *items, size_t count);
+
 /* --- How to read a batch ----------------------------------------------------------- */
 
 typedef struct tarn__cold {

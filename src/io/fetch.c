@@ -241,11 +241,6 @@ void tarn__fetched_close(tarn__fetched *object)
     free(object);
 }
 
-const char *tarn__fetched_shown(const tarn__fetched *object)
-{
-    return object->object.shown;
-}
-
 /* --- Jobs --------------------------------------------------------------------------- */
 
 static void make_over(tarn__job *job, tarn_status status, const tarn_error *why)

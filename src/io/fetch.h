@@ -29,8 +29,6 @@ TARN_CHECKED tarn_status tarn__fetched_open(tarn__object *object,
 /* All fetches of the object must be over. */
 void tarn__fetched_close(tarn__fetched *object);
 
-const char *tarn__fetched_shown(const tarn__fetched *object);
-
 /* The identity. Requests the first byte if the size is unknown; then TARN_ERR_NO_FILE if
  * there is no such object. */
 TARN_CHECKED tarn_status tarn__fetched_identify(tarn__fetched *object,

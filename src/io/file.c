@@ -180,8 +180,10 @@ tarn_status tarn__write_at(int fd, const char *path, const void *data, size_t le
     return TARN_OK;
 }
 
-/* Small files are copied: a copy cannot change while it is checked and used. */
-enum { COPIED = 256 << 10 };
+/* Small files are copied: a copy cannot change while it is checked and used. The start of
+ * others is announced, because the system may read several MB at the first access to a
+ * map before it returns. */
+enum { COPIED = 256 << 10, START = 128 << 10 };
 
 tarn_status tarn__contents_open(tarn__contents *c, const char *path, tarn_error *err)
 {
@@ -193,6 +195,7 @@ tarn_status tarn__contents_open(tarn__contents *c, const char *path, tarn_error 
     void *map = NULL;
     if (file.size > COPIED && tarn__is_local(file.fd))
         map = tarn__map(file.fd, file.size);
+    if (map) (void)posix_fadvise(file.fd, 0, START, POSIX_FADV_WILLNEED);
     c->mapped = map != NULL;
     c->data = map ? map : malloc(file.size ? (size_t)file.size : 1);
     if (!c->data)
@@ -275,6 +278,13 @@ void *tarn__map(int fd, uint64_t size)
     if (map == MAP_FAILED) return NULL;
     tarn__guard_add(map, (size_t)size);
     return map;
+}
+
+void tarn__map_will_need(const void *data, uint64_t size)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), before = (uintptr_t)data % page;
+    (void)posix_madvise((void *)((uintptr_t)data - before), (size_t)(size + before),
+                        POSIX_MADV_WILLNEED);
 }
 
 void tarn__unmap(void *map, uint64_t size)

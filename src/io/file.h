@@ -93,4 +93,7 @@ long long tarn__coarse_time(void);
 void *tarn__map(int fd, uint64_t size);
 void tarn__unmap(void *map, uint64_t size);
 
+/* Announces to the system that bytes of a map will be used soon. Cannot fail. */
+void tarn__map_will_need(const void *data, uint64_t size);
+
 #endif

@@ -46,7 +46,8 @@ typedef struct tarn__window {
     tarn_source *source; /* NULL: a file */
     uint64_t *size;      /* of the source; set when its end is reached */
     uint64_t keep;       /* bytes of the source from here on are kept */
-    bool failed;         /* the source has failed for good, with failure */
+    bool failing;        /* the source has failed, with failure */
+    bool failed;         /* and all bytes before the failure were used */
     tarn_error failure;
 } tarn__window;
 

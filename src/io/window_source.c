@@ -29,24 +29,33 @@ void tarn__window_keep(tarn__window *w, uint64_t offset)
     w->keep = offset;
 }
 
-/* Reads len bytes at w->end, or fewer at the end of the source. */
+/* Whether the bytes that came before this failure can be used: if the source ended too
+ * early. Bytes of a damaged compressed stream may be wrong. */
+static bool ended_early(tarn_status status)
+{
+    return status == TARN_ERR_TRUNCATED || status == TARN_ERR_IO;
+}
+
+/* Reads len bytes at w->end, or fewer: at the end of the source, or if it fails, and then
+ * the next call returns the failure. */
 static tarn_status read_on(tarn__window *w, void *buf, size_t len, size_t *out_got,
                            tarn_error *err)
 {
     *out_got = 0;
-    if (w->failed) {
-        if (err) *err = w->failure;
-        return w->failure.code;
+    if (!w->failing && !w->failed) {
+        if (*w->size != TARN__SIZE_UNKNOWN) return TARN_OK;
+        tarn_status status = tarn_source_read(w->source, buf, len, out_got, &w->failure);
+        if (status == TARN_OK) {
+            if (*out_got < len) *w->size = w->end + *out_got;
+            return TARN_OK;
+        }
+        w->failing = true;
+        if (ended_early(status) && *out_got) return TARN_OK;
     }
-    if (*w->size != TARN__SIZE_UNKNOWN) return TARN_OK;
-    tarn_status status = tarn_source_read(w->source, buf, len, out_got, &w->failure);
-    if (status != TARN_OK) {
-        w->failed = true;
-        if (err) *err = w->failure;
-        return status;
-    }
-    if (*out_got < len) *w->size = w->end + *out_got;
-    return TARN_OK;
+    w->failed = true;
+    *out_got = 0;
+    if (err) *err = w->failure;
+    return w->failure.code;
 }
 
 /* Moves an empty window forward to offset. */
@@ -56,8 +65,8 @@ static tarn_status skip_to(tarn__window *w, uint64_t offset, tarn_error *err)
         uint64_t left = offset - w->end;
         size_t got, want = left < w->capacity ? (size_t)left : w->capacity;
         TARN_TRY(read_on(w, w->buffer, want, &got, err));
+        if (got == 0) return TARN_END;
         w->start = w->end = w->end + got;
-        if (got < want) return TARN_END;
     }
     return TARN_OK;
 }
@@ -125,8 +134,10 @@ tarn_status tarn__window_read_source(tarn__window *w, uint64_t offset, void *buf
         if (offset + done == w->end && len - done >= tarn__window_chunk &&
             w->keep == TARN_NO_OFFSET) {
             TARN_TRY(read_on(w, (char *)buf + done, len - done, &got, err));
+            if (got == 0) return TARN_END;
             w->start = w->end = w->end + got;
-            return got < len - done ? TARN_END : TARN_OK;
+            done += got;
+            continue;
         }
         const unsigned char *data;
         TARN_TRY(tarn__window_some(w, offset + done, len - done, &data, &got, err));

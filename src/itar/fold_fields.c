@@ -206,22 +206,32 @@ typedef struct tally {
     uint32_t *fields;
 } tally;
 
+static tarn_status count_stretch(const tarn__fold *f, const stretch *s, tally *t,
+                                 tarn__add_fields add, void *context, tarn_error *err)
+{
+    bool twice;
+    for (size_t i = 0; i < s->count; i++) {
+        uint64_t sample = stretch_at(s, i);
+        uint16_t shape = tarn__fold_shape(f, sample);
+        if (shape != TARN__SHAPE_ODD) {
+            t->counts[shape]++;
+            continue;
+        }
+        size_t n = odd_fields(f, sample, s->from + i + 1, t->met, t->fields, &twice);
+        TARN_TRY(add(context, t->fields, n, 1, twice, err));
+    }
+    return TARN_OK;
+}
+
 static tarn_status count_shapes(const tarn__fold *f, const tarn__numbers *samples,
                                 tally *t, tarn__add_fields add, void *context,
                                 tarn_error *err)
 {
     bool twice;
     stretch s;
-    for (uint64_t i = 0; i < samples->count; i++) {
-        if (i % STRETCH == 0) next_stretch(samples, i, &s);
-        uint64_t sample = stretch_at(&s, i % STRETCH);
-        uint16_t shape = tarn__fold_shape(f, sample);
-        if (shape != TARN__SHAPE_ODD) {
-            t->counts[shape]++;
-            continue;
-        }
-        size_t n = odd_fields(f, sample, i + 1, t->met, t->fields, &twice);
-        TARN_TRY(add(context, t->fields, n, 1, twice, err));
+    for (uint64_t i = 0; i < samples->count; i += STRETCH) {
+        next_stretch(samples, i, &s);
+        TARN_TRY(count_stretch(f, &s, t, add, context, err));
     }
     for (size_t k = 0; k < f->shapes.count; k++) {
         if (t->counts[k] == 0) continue;

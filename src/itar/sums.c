@@ -283,6 +283,19 @@ tarn_status tarn__sums_load(const char *path, tarn__sums **out, tarn_error *err)
     return status;
 }
 
+/* If pages are used from front to back, announces those after the next few, because the
+ * system may read several MB at the first access to a page before it returns. */
+static void read_ahead(const tarn__sums *s, tarn__part part, uint64_t page,
+                       uint64_t number)
+{
+    enum { STEP = 16 };
+    uint64_t size = s->n_rows * element[part], from = (page + STEP) * PAGE;
+    if (page % STEP || page == 0 || from >= size) return;
+    if (!atomic_load_explicit(&s->checked[number - 1], memory_order_relaxed)) return;
+    uint64_t len = size - from < STEP * PAGE ? size - from : STEP * PAGE;
+    tarn__map_will_need((const unsigned char *)s->data[part] + from, len);
+}
+
 tarn_status tarn__sums_check_page(tarn__sums *s, tarn__part part, uint64_t page,
                                   tarn_error *err)
 {
@@ -295,6 +308,7 @@ tarn_status tarn__sums_check_page(tarn__sums *s, tarn__part part, uint64_t page,
     if (atomic_load_explicit(&s->checked[number], memory_order_relaxed)) return TARN_OK;
     uint64_t size = s->n_rows * element[part], at = page * PAGE;
     const unsigned char *data = s->data[part];
+    read_ahead(s, part, page, number);
     size_t len = size - at < PAGE ? (size_t)(size - at) : PAGE;
     bool good = tarn__crc32c(0, data + at, len) == s->pages[number];
     if (good && part == TARN__PART_ROWS && s->stride)

@@ -60,6 +60,7 @@ struct tarn_samples {
     tarn_samples_field *fields;
     size_t count, capacity, field_capacity;
     bool wanted, damaged, bad;
+    bool unfinished; /* some of its members were not read yet */
 
     tarn__hashes keys; /* of the current archive */
     bool keys_full;
@@ -384,6 +385,7 @@ static tarn_status begin_sample(tarn_samples *s, tarn_error *err)
     size_t at;
     s->text.size = s->bytes.size = s->count = 0;
     s->damaged = s->bad = false;
+    s->unfinished = true;
     s->key_len = s->key.stem_len;
     TARN_TRY(note_key(s, err));
     TARN_TRY(add_text(s, s->key.stem, s->key.stem_len, &at, err));
@@ -407,7 +409,9 @@ static tarn_status collect_sample(tarn_samples *s, tarn_error *err)
         status = read_ahead(s, err);
         if (s->torn) s->damaged = true;
     } while (status == TARN_OK && continues_sample(s));
-    return status == TARN_END ? TARN_OK : status;
+    if (status == TARN_END) status = TARN_OK;
+    if (status == TARN_OK) s->unfinished = false;
+    return status;
 }
 
 /* Keeps the selected fields; false if the sample is not to be returned. */
@@ -481,6 +485,16 @@ tarn_status tarn_samples_next(tarn_samples *s, tarn_samples_item *out, tarn_erro
         TARN_TRY(collect_sample(s, err));
         if (is_complete(s)) return show_item(s, out, err);
     }
+}
+
+tarn_status tarn_samples_unfinished(tarn_samples *s, tarn_samples_item *out,
+                                    tarn_error *err)
+{
+    TARN__NEED(err, "samples", s);
+    TARN__NEED(err, "out", out);
+    if (!s->unfinished) return TARN_END;
+    s->unfinished = false;
+    return is_complete(s) ? show_item(s, out, err) : TARN_END;
 }
 
 /* --- Opening and closing ----------------------------------------------------------- */

@@ -39,8 +39,8 @@ import pyarrow as pa  # noqa: E402
 from iatro import iac  # noqa: E402
 from iatro.iac.adapters import features, text, text_pair, tiles  # noqa: E402
 
-MODULES = ("", "._core", ".codecs", ".packs", ".manifests", ".adapters", ".adapters.text_pair", ".adapters.text",
-           ".adapters.features", ".adapters.tiles", ".adapters.manifests")
+MODULES = ("", "._core", ".codecs", ".packs", ".manifests", ".validate", ".adapters", ".adapters.text_pair",
+           ".adapters.text", ".adapters.features", ".adapters.tiles", ".adapters.manifests", ".adapters.validate")
 
 
 def table_in(text):

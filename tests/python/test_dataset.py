@@ -1,13 +1,16 @@
 """Datasets: opening, indexing, filters, maps, orders, batches, mixes."""
 import copy
+import ctypes
 import gc
 import gzip
 import io
 import json
+import mmap
 import os
 import pickle
 import subprocess
 import sys
+import time
 import warnings
 import weakref
 
@@ -931,3 +934,30 @@ def test_datasets_can_be_derived_and_referenced_weakly(birds):
     del ds
     gc.collect()
     assert there() is None
+
+
+def is_resident(path):
+    """Whether the first page of a file is in the page cache."""
+    with open(path, "rb") as file:
+        libc, page = ctypes.CDLL(None, use_errno=True), (ctypes.c_ubyte * 1)()
+        libc.mmap.restype = ctypes.c_void_p
+        at = libc.mmap(None, ctypes.c_size_t(4096), mmap.PROT_READ, mmap.MAP_SHARED, file.fileno(), ctypes.c_long(0))
+        assert libc.mincore(ctypes.c_void_p(at), ctypes.c_size_t(4096), page) == 0
+        libc.munmap(ctypes.c_void_p(at), ctypes.c_size_t(4096))
+    return bool(page[0] & 1)
+
+
+def test_iteration_reads_the_next_shard_before_it_is_reached(tmp_path):
+    with tarn.DatasetWriter(tmp_path / "d", max_count=20) as out:
+        out.write_many({"__key__": f"{i:04d}", "bin": bytes(1000)} for i in range(60))
+    second = sorted(tmp_path.rglob("*.tar"))[1]
+    with open(second, "rb") as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    if is_resident(second):
+        pytest.skip("files cannot be removed from the page cache here")
+    samples = iter(tarn.open(tmp_path / "d"))
+    next(samples)
+    end = time.monotonic() + 20
+    while not is_resident(second):
+        assert time.monotonic() < end, "the next shard was not announced"
+    assert [s["__key__"] for s in samples] == [f"{i:04d}" for i in range(1, 60)]

@@ -745,6 +745,31 @@ static void prefetching_skips_missing_samples(void **state)
     tarn_dataset_close(d);
 }
 
+/* Otherwise reading a large dataset once would make all later random batches slower. */
+static void announcing_in_file_order_does_not_change_how_batches_are_read(void **state)
+{
+    (void)state;
+    tarn__file file;
+    uint64_t samples[64];
+    make_fold("pass", 1, false, true);
+    OK(tarn__file_open(&file, scratch_path("pass/t_0000.tar"), &err));
+    bool evicted = !tarn__is_cached(&file); /* not on tmpfs */
+    tarn__file_close(&file);
+    tarn_dataset *d = open_fold("pass", TARN_IO_AUTO, false, false);
+    atomic_bool *announced = &d->source->files.cold.announced;
+    for (uint64_t i = 0; i < 64; i++)
+        samples[i] = i;
+    told_bytes = 0;
+    OK(tarn_dataset_prefetch(d, samples, 64, NULL, 0, &err));
+    if (evicted) assert_true(told_bytes > 0);
+    assert_false(atomic_load(announced));
+    for (uint64_t i = 0; i < 64; i++)
+        samples[i] = 100 + i * 37 % 200;
+    OK(tarn_dataset_prefetch(d, samples, 64, NULL, 0, &err));
+    if (evicted) assert_true(atomic_load(announced));
+    tarn_dataset_close(d);
+}
+
 /* The system drops requests beyond its readahead, 128 KB by default. */
 static void views_of_a_loader_are_announced_in_small_pieces(void **state)
 {
@@ -791,6 +816,7 @@ int main(void)
         cmocka_unit_test(a_dataset_is_read_on_in_a_child),
         cmocka_unit_test(cold_mixes_give_the_same_bytes),
         cmocka_unit_test(prefetching_skips_missing_samples),
+        cmocka_unit_test(announcing_in_file_order_does_not_change_how_batches_are_read),
         cmocka_unit_test(views_of_a_loader_are_announced_in_small_pieces),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);

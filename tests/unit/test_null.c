@@ -32,6 +32,15 @@ static void functions_of_array_name_the_argument_that_is_null(void **state)
     REFUSES("shape", tarn_array_init(ANY, NULL, (tarn_dtype){0}, 1, NULL, &err));
 }
 
+static void functions_of_collate_name_the_argument_that_is_null(void **state)
+{
+    (void)state;
+    REFUSES("arrays", tarn_collate_plan(NULL, 1, NULL, ANY, &err));
+    REFUSES("out", tarn_collate_plan(ANY, 1, NULL, NULL, &err));
+    REFUSES("arrays", tarn_collate_run(NULL, 1, NULL, ANY, &err));
+    REFUSES("into", tarn_collate_run(ANY, 1, NULL, NULL, &err));
+}
+
 static void functions_of_codec_name_the_argument_that_is_null(void **state)
 {
     (void)state;
@@ -281,6 +290,10 @@ static void functions_of_loader_name_the_argument_that_is_null(void **state)
 {
     (void)state;
     REFUSES("dataset", tarn_loader_open(NULL, NULL, ANY, &err));
+    REFUSES("out", tarn_map_put(NULL, 0, ANY, &err));
+    REFUSES("value", tarn_map_put(ANY, 0, NULL, &err));
+    REFUSES("out", tarn_map_room(NULL, 0, (tarn_dtype){0}, 0, NULL, ANY, &err));
+    REFUSES("data", tarn_map_room(ANY, 0, (tarn_dtype){0}, 0, NULL, NULL, &err));
     REFUSES("out", tarn_loader_open(ANY, NULL, NULL, &err));
     REFUSES("loader", tarn_loader_next(NULL, TARN_NO_TIMEOUT, ANY, &err));
     REFUSES("out", tarn_loader_next(ANY, TARN_NO_TIMEOUT, NULL, &err));
@@ -319,6 +332,8 @@ static void functions_of_samples_name_the_argument_that_is_null(void **state)
     REFUSES("out", tarn_samples_open(ANY, 1, NULL, NULL, &err));
     REFUSES("samples", tarn_samples_next(NULL, ANY, &err));
     REFUSES("out", tarn_samples_next(ANY, NULL, &err));
+    REFUSES("samples", tarn_samples_unfinished(NULL, ANY, &err));
+    REFUSES("out", tarn_samples_unfinished(ANY, NULL, &err));
     REFUSES("item", tarn_samples_extract(NULL, ANY, false, ANY, &err));
     REFUSES("folder", tarn_samples_extract(ANY, NULL, false, ANY, &err));
     REFUSES("out_files", tarn_samples_extract(ANY, ANY, false, NULL, &err));
@@ -468,6 +483,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(functions_of_array_name_the_argument_that_is_null),
+        cmocka_unit_test(functions_of_collate_name_the_argument_that_is_null),
         cmocka_unit_test(functions_of_codec_name_the_argument_that_is_null),
         cmocka_unit_test(a_filter_names_the_argument_that_is_null),
         cmocka_unit_test(functions_of_dataset_name_the_argument_that_is_null),

@@ -3,6 +3,7 @@
 #include "support.h"
 
 #include <unistd.h>
+#include <zlib.h>
 
 #include "base/hashes.h"
 #include "io/window.h"
@@ -11,6 +12,7 @@ static tarn_error err;
 static tarball t;
 static tarn_samples_options o;
 static char seen[8192];
+static char rest[64]; /* after an error: the sample that was being read, and its fields */
 static tarn_samples_report report;
 
 static void put(const char *text, size_t len)
@@ -24,6 +26,21 @@ static void add_notice(void *context, const tarn_error *what)
     (void)context;
     put("! ", 2);
     assert_true(what->code > TARN_END);
+}
+
+static void note_rest(tarn_samples *samples)
+{
+    tarn_samples_item item;
+    tarn_status status = tarn_samples_unfinished(samples, &item, &err);
+    rest[0] = '\0';
+    if (status == TARN_OK) {
+        snprintf(rest, sizeof rest, "%.*s:", (int)item.key_len, item.key);
+        for (size_t i = 0; i < item.count; i++)
+            snprintf(rest + strlen(rest), sizeof rest - strlen(rest), " %s",
+                     item.fields[i].name);
+        status = tarn_samples_unfinished(samples, &item, &err);
+    }
+    assert_int_equal(status, TARN_END);
 }
 
 /* Reads the archive in t and writes it as "key[field=bytes ...]", by path or through a
@@ -51,24 +68,29 @@ static tarn_status read_url(const char *url)
         put("] ", 2);
     }
     tarn_samples_report_get(samples, &report, sizeof report);
+    tarn_error why = err;
+    note_rest(samples);
+    err = why;
     tarn_samples_close(samples);
     return status;
 }
 
 static tarn_status read_both(void)
 {
-    char url[512], first[sizeof seen];
+    char url[512], first[sizeof seen], unfinished[sizeof rest];
     tarn_samples_report plain;
     const char *path = scratch_path("s.tar");
     save_tar(&t, path);
     tarn_status status = read_url(path);
     memcpy(first, seen, sizeof first);
+    memcpy(unfinished, rest, sizeof rest);
     plain = report;
     snprintf(url, sizeof url, "file:%s", path);
     tarn__window_chunk = 700;
     assert_int_equal(read_url(url), status);
     tarn__window_chunk = 256 << 10;
     assert_string_equal(seen, first);
+    assert_string_equal(rest, unfinished);
     assert_memory_equal(&plain, &report, sizeof plain);
     return status;
 }
@@ -219,10 +241,38 @@ static void no_sample_of_a_cut_archive_is_short(void **state)
         const char *first = strstr(seen, "d/a["), *last = strstr(seen, "c[");
         if (first) assert_memory_equal(first, "d/a[txt=1 cls.gz=22 x=]", 23);
         assert_null(last);
+        assert_true(!*rest || size < whole || strcmp(rest, "c: txt x") == 0);
     }
+    t.size = whole - 1024;
+    FAILS(TARN_ERR_TRUNCATED, "the ", read_both());
+    assert_string_equal(rest, "c: txt");
+    t.size = 512 + 512 + 512 + 1; /* in the payload of d/a.cls.gz */
+    FAILS(TARN_ERR_TRUNCATED, "the ", read_both());
+    assert_string_equal(rest, "d/a: txt");
     t.size = whole - 1024; /* without c.x */
     o.lenient = true;
     gives("! d/a[txt=1 cls.gz=22 x=] b[txt=3] ! ! c*[txt=4] ");
+}
+
+/* What was decompressed before the cut is used: the last samples are not lost. */
+static void samples_before_a_cut_in_a_compressed_archive_are_returned(void **state)
+{
+    (void)state;
+    char name[512];
+    for (int i = 0; i < 40; i++) {
+        snprintf(name, sizeof name, "s%02d.txt", i);
+        tarball_file(&t, name, "x");
+    }
+    tarball_end(&t);
+    snprintf(name, sizeof name, "%s", scratch_path("cut.tar.gz"));
+    gzFile out = gzopen(name, "wb0"); /* stored, so the cut is at a known place */
+    assert_int_equal(gzwrite(out, t.data, (unsigned)t.size), t.size);
+    assert_int_equal(gzclose(out), Z_OK);
+    assert_int_equal(truncate(name, 20 * 1024 + 100), 0);
+    FAILS(TARN_ERR_TRUNCATED, "inside a gzip stream", read_url(name));
+    assert_non_null(strstr(seen, "s18[txt=x]"));
+    assert_null(strstr(seen, "s19["));
+    assert_string_equal(rest, "s19: txt");
 }
 
 /* A claimed size must not cost memory before the data has arrived. */
@@ -368,6 +418,7 @@ int main(void)
         TEST(a_duplicate_key_is_reported),
         TEST(damage_marks_the_samples_beside_it),
         TEST(no_sample_of_a_cut_archive_is_short),
+        TEST(samples_before_a_cut_in_a_compressed_archive_are_returned),
         TEST(sizes_have_limits),
         TEST(reading_can_be_stopped),
         TEST(several_archives_are_read_in_turn),

@@ -74,27 +74,29 @@ def _place(shard: Any, allow_pipe: bool, local_paths: bool) -> dict[str, Any]:
     return {"url": url, "place": place, "stream": stream, "local_path": local}
 
 
-def _samples(how: dict[str, Any], handler: Handler, verbose: bool,
-             allow_pipe: bool) -> Iterator[Sample]:
-    notices: list[tuple[str, str]] | None = None
-    strict = handler is reraise_exception
-    if verbose or not strict:
-        notices = []
-    reader = _tarn.Samples(**how, keep_first=not strict, notices=notices,
-                           allow_pipe=allow_pipe)
-    if notices is None:
-        return reader
-    return _watched(reader, notices, handler, verbose)
+class _Samples:
+    """The samples of a shard, grouped in C."""
 
+    def __init__(self, how: dict[str, Any], handler: Handler, verbose: bool, allow_pipe: bool) -> None:
+        strict = handler is reraise_exception
+        self.notices: list[tuple[str, str]] | None = [] if verbose or not strict else None
+        self.handler, self.verbose = handler, verbose
+        self.reader = _tarn.Samples(**how, keep_first=not strict, notices=self.notices,
+                                    allow_pipe=allow_pipe)
 
-def _watched(reader: Iterator[Sample], notices: list[tuple[str, str]], handler: Handler,
-             verbose: bool) -> Iterator[Sample]:
-    """Yields samples and reports notices about them as soon as they appear."""
-    for sample in reader:
-        yield sample
-        if notices and not _told(notices, handler, verbose):
-            return
-    _told(notices, handler, verbose)
+    def __iter__(self) -> Iterator[Sample]:
+        return self.reader if self.notices is None else self._watched(self.notices)
+
+    def _watched(self, notices: list[tuple[str, str]]) -> Iterator[Sample]:
+        """Yields samples and reports notices about them as soon as they appear."""
+        for sample in self.reader:
+            yield sample
+            if notices and not _told(notices, self.handler, self.verbose):
+                return
+        _told(notices, self.handler, self.verbose)
+
+    def unfinished(self) -> Sample | None:
+        return self.reader.unfinished()
 
 
 def _told(notices: list[tuple[str, str]], handler: Handler, verbose: bool) -> bool:
@@ -108,14 +110,45 @@ def _told(notices: list[tuple[str, str]], handler: Handler, verbose: bool) -> bo
     return True
 
 
-def _renamed(how: dict[str, Any], select: Select | None, rename: Rename | None, handler: Handler,
-             allow_pipe: bool) -> Iterator[Sample]:
-    """The slower path, used when members are selected or renamed."""
-    url, local = how.pop("url"), how.pop("local_path")
-    files = _members({**how, "allow_pipe": allow_pipe}, _Chooser(select, rename, handler))
-    extra = {"__url__": url} if local is None else {"__url__": url, "__local_path__": local}
-    tagged = ({"fname": name, "data": data, **extra} for name, data in files)
-    return group_by_keys(tagged, handler=handler)
+class _Renamed:
+    """The samples of a shard whose members are selected or renamed, which is slower."""
+
+    def __init__(self, how: dict[str, Any], chooser: _Chooser, allow_pipe: bool) -> None:
+        url, local = how.pop("url"), how.pop("local_path")
+        self.extra = {"__url__": url} if local is None else {"__url__": url, "__local_path__": local}
+        self.how = {**how, "allow_pipe": allow_pipe}
+        self.chooser = chooser
+        self.failure: Exception | None = None
+        self.last: Sample | None = None
+
+    def _members(self) -> Iterator[Sample]:
+        try:
+            for name, data in _members(self.how, self.chooser):
+                yield {"fname": name, "data": data, **self.extra}
+        except Exception as error:
+            self.failure = error
+
+    def __iter__(self) -> Iterator[Sample]:
+        for sample in group_by_keys(self._members(), handler=self.chooser.handler):
+            if self.failure is None:
+                yield sample
+            else:
+                self.last = sample
+        if self.failure is not None:
+            raise self.failure
+
+    def unfinished(self) -> Sample | None:
+        return self.last
+
+
+def _unfinished(reader: _Samples | _Renamed | None) -> Iterator[Sample]:
+    """Yields the sample in which a shard failed, as webdataset does, with a warning."""
+    sample = reader.unfinished() if reader is not None else None
+    if sample:
+        names = ", ".join(name for name in sample if not name.startswith("__"))
+        warnings.warn(f"{sample.get('__url__')}: sample {sample['__key__']} may lack fields, because "
+                      f"the shard is damaged after them (read: {names})", stacklevel=3)
+        yield sample
 
 
 class _Enough(Exception):
@@ -281,19 +314,25 @@ def tarfile_samples(src: Iterable[Any], handler: Handler = reraise_exception,
     """Yields the samples of shards (dicts with a url), one shard after another.
 
     If a shard cannot be opened or is damaged, the handler is called with the error; if it returns
-    true, reading continues with the next shard.
+    true, reading continues with the next shard. The sample in which the damage is comes with the
+    fields before it, and with a warning.
     """
     allow_pipe = pipes_allowed(allow_pipe)
     for shard in src:
+        reader: _Samples | _Renamed | None = None
         try:
             how = _place(shard, allow_pipe, local_paths)
             if select_files is None and rename_files is None:
-                yield from _samples(how, handler, verbose, allow_pipe)
+                reader = _Samples(how, handler, verbose, allow_pipe)
             else:
-                yield from _renamed(how, select_files, rename_files, handler, allow_pipe)
+                reader = _Renamed(how, _Chooser(select_files, rename_files, handler), allow_pipe)
+            yield from reader
+            continue
         except Exception as error:
-            if not handled(handler, _as_read_error(error)):
-                return
+            proceed = handled(handler, _as_read_error(error))
+        yield from _unfinished(reader)
+        if not proceed:
+            return
 
 
 tarfile_to_samples = pipelinefilter(tarfile_samples)
