@@ -192,8 +192,11 @@ tarn_status tarn__pack_output_begin(tarn__pack_output *o, const char *const *sou
     if (!o->options.tasks || o->options.dry_run) return TARN_OK;
     TARN_TRY(tarn__pack_job(o, sources, count, &job, err));
     o->options.keep_finished = false; /* a part appears complete or not at all */
-    TARN_TRY(tarn__task_begin(&o->task, o->folder, o->names[0], o->options.task,
-                              o->options.tasks, job, o->writer.no_sync, err));
+    tarn_status status =
+        tarn__task_begin(&o->task, o->folder, o->names[0], o->options.task,
+                         o->options.tasks, job, o->writer.no_sync, err);
+    if (status == TARN_END) tarn__task_abandon(&o->task);
+    if (status != TARN_OK) return status;
     o->place = o->task.folder;
     return TARN_OK;
 }
