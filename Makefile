@@ -10,6 +10,7 @@
 #   make test     all tests: plain and with sanitizers
 #   make test-kills  worker processes killed a thousand times
 #   make test-peers  tests with jax, ray, grain, transformers, lightning and accelerate (large downloads)
+#   make test-ray  50 rounds of writing with Ray, with workers and nodes killed
 #   make bench    compares tarn with its peers on small data, for docs/benchmarks: about 15 minutes
 #   make bench-full  the same on large data, then indexing, writing and Python separately: hours, 40 GB
 #                 in bench/data; run the other programs of bench/ by hand
@@ -95,6 +96,10 @@ test-peers:
 	@scripts/setup.sh build test peers
 	@tests/run.py peers
 
+test-ray:
+	@scripts/setup.sh build test peers
+	@TARN_RAY_ROUNDS=50 tests/run.py peers --match ray_data
+
 docs: setup-docs
 	@scripts/build.sh plain && scripts/docs.py
 
@@ -150,5 +155,5 @@ install: all
 clean:
 	rm -rf build build-*
 
-.PHONY: all setup-build setup-test setup-bench demo docs setup-docs check check-unit check-cli check-python check-clang check-arm64 check-debian test-peers test-kills test valgrind bench bench-full fuzz damage \
+.PHONY: all setup-build setup-test setup-bench demo docs setup-docs check check-unit check-cli check-python check-clang check-arm64 check-debian test-peers test-kills test-ray test valgrind bench bench-full fuzz damage \
     disagree hostile faults soak soak-remote coverage lint format install clean

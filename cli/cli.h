@@ -58,9 +58,9 @@ typedef struct cli_command {
 
 extern const cli_command *const cli_commands[];        /* NULL-terminated */
 const cli_command *cli_find_command(const char *name); /* or NULL */
-extern const cli_command cli_index, cli_info, cli_ls, cli_get, cli_extract, cli_verify,
-    cli_pack, cli_convert, cli_split, cli_merge, cli_browse, cli_when, cli_at, cli_bench,
-    cli_simulate, cli_cache, cli_help;
+extern const cli_command cli_commit, cli_index, cli_info, cli_ls, cli_get, cli_extract,
+    cli_verify, cli_pack, cli_convert, cli_split, cli_merge, cli_browse, cli_when, cli_at,
+    cli_bench, cli_simulate, cli_cache, cli_help;
 
 /* help.c */
 int cli_show_help(const cli_command *command);
@@ -252,6 +252,24 @@ int cli_slice(cli_fold *fold, uint64_t from, uint64_t to);
 /* Reads the members of a sample into fold->members. */
 tarn_status cli_members_of(cli_fold *fold, tarn_dataset *set, uint64_t sample,
                            tarn_error *err);
+
+/* Part number of count, for --task; 0 of 1 is everything. */
+typedef struct cli_part {
+    uint64_t number, count;
+} cli_part;
+
+/* order.c: reads "NUMBER/COUNT"; form says so in the error. */
+bool cli_share(const cli_args *args, const char *name, const char *form,
+               uint64_t *out_number, uint64_t *out_count);
+bool cli_task(const cli_args *args, cli_part *out);
+/* The first of a part's items, of n, and the first after them. */
+void cli_part_range(const cli_part *part, uint64_t n, uint64_t *out_first,
+                    uint64_t *out_end);
+
+#define CLI_TASK                                                                         \
+    {                                                                                    \
+        "task", 0, "I/N", "only part I (from 0) of N; tarn commit publishes all parts"   \
+    }
 
 /* order.c: whether an order option was given; see sources.h. */
 bool cli_has_order(const cli_args *args);

@@ -24,6 +24,42 @@ static bool parse_number(const char *text, uint64_t *out)
     return !errno && end != text && !*end && text[0] >= '0' && text[0] <= '9';
 }
 
+bool cli_share(const cli_args *args, const char *name, const char *form,
+               uint64_t *out_number, uint64_t *out_count)
+{
+    const char *value = cli_value(args, name), *slash = strchr(value, '/');
+    char number[32];
+    if (slash && (size_t)(slash - value) < sizeof number) {
+        memcpy(number, value, (size_t)(slash - value));
+        number[slash - value] = '\0';
+        if (parse_number(number, out_number) && parse_number(slash + 1, out_count) &&
+            *out_number < *out_count)
+            return true;
+    }
+    cli_usage(args->command, "--%s needs %s, not %s", name, form, value);
+    return false;
+}
+
+bool cli_task(const cli_args *args, cli_part *out)
+{
+    *out = (cli_part){0, 1};
+    if (!cli_has(args, "task")) return true;
+    if (!cli_share(args, "task", "I/N, such as 0/8 for the first of 8 tasks",
+                   &out->number, &out->count))
+        return false;
+    if (out->count <= TARN_MAX_TASKS) return true;
+    cli_usage(args->command, "--task: at most %u tasks", TARN_MAX_TASKS);
+    return false;
+}
+
+void cli_part_range(const cli_part *part, uint64_t n, uint64_t *out_first,
+                    uint64_t *out_end)
+{
+    uint64_t i = part->number, count = part->count;
+    *out_first = n / count * i + n % count * i / count;
+    *out_end = n / count * (i + 1) + n % count * (i + 1) / count;
+}
+
 static bool take_seed(const cli_args *args, tarn_order_options *o)
 {
     const char *value = cli_value(args, "seed");
@@ -35,19 +71,8 @@ static bool take_seed(const cli_args *args, tarn_order_options *o)
 
 static bool take_rank(const cli_args *args, tarn_order_options *o)
 {
-    const char *value = cli_value(args, "rank"),
-               *slash = value ? strchr(value, '/') : NULL;
-    char rank[32];
-    if (!value) return true;
-    if (slash && (size_t)(slash - value) < sizeof rank) {
-        memcpy(rank, value, (size_t)(slash - value));
-        rank[slash - value] = '\0';
-        if (parse_number(rank, &o->rank) && parse_number(slash + 1, &o->world_size) &&
-            o->rank < o->world_size)
-            return true;
-    }
-    cli_usage(args->command, "--rank needs RANK/WORLD, such as 0/4, not %s", value);
-    return false;
+    return !cli_has(args, "rank") ||
+           cli_share(args, "rank", "RANK/WORLD, such as 0/4", &o->rank, &o->world_size);
 }
 
 static bool take_uneven(const cli_args *args, tarn_order_options *o)
@@ -153,21 +178,40 @@ static tarn_status learn(const cli_sources *s, const char *by, tarn_order_option
 
 /* --- The order --------------------------------------------------------------------- */
 
+/* Takes the samples of a part of a range. */
+static void cut(cli_order_part *part, uint64_t length)
+{
+    uint64_t to = part->to < length ? part->to : length;
+    uint64_t from = part->from < to ? part->from : to;
+    cli_part_range(&part->part, to - from, &part->first, &part->end);
+    part->from = from;
+}
+
 static tarn_status list_order(const cli_sources *s, const tarn_order_options *o,
-                              uint64_t **out, uint64_t *out_count, tarn_error *err)
+                              cli_order_part *part, uint64_t **out, tarn_error *err)
 {
     tarn_order *order = NULL;
     tarn_status status = tarn_order_open(s->count, o, &order, err);
     if (status == TARN_OK) {
         tarn_order_info info;
         tarn_order_info_get(order, &info, sizeof info);
-        *out_count = info.length;
-        *out = malloc((*out_count + 1) * sizeof **out);
+        cut(part, info.length);
+        uint64_t count = part->end - part->first;
+        *out = malloc((count + 1) * sizeof **out);
         if (!*out) cli_no_memory();
-        status = tarn_order_fill(order, 0, *out_count, *out, err);
+        status = tarn_order_fill(order, part->from + part->first, count, *out, err);
     }
     tarn_order_close(order);
     return status;
+}
+
+static void list_all(const cli_sources *s, cli_order_part *part, uint64_t **out)
+{
+    cut(part, s->count);
+    *out = malloc((part->end - part->first + 1) * sizeof **out);
+    if (!*out) cli_no_memory();
+    for (uint64_t i = part->first; i < part->end; i++)
+        (*out)[i - part->first] = part->from + i;
 }
 
 bool cli_has_order(const cli_args *args)
@@ -205,16 +249,19 @@ int cli_order_options(const cli_args *args, cli_sources *sources, cli_order_arra
     return cli_fail(&err);
 }
 
-int cli_order(const cli_args *args, cli_sources *sources, uint64_t **out,
-              uint64_t *out_count)
+int cli_order(const cli_args *args, cli_sources *sources, cli_order_part *part,
+              uint64_t **out)
 {
     tarn_error err;
     arrays a = {0};
     tarn_order_options o = TARN_ORDER_OPTIONS_INIT;
     *out = NULL;
-    *out_count = 0;
+    if (!cli_has_order(args)) {
+        list_all(sources, part, out);
+        return CLI_OK;
+    }
     int status = cli_order_options(args, sources, &a, &o);
-    if (status == CLI_OK && list_order(sources, &o, out, out_count, &err) != TARN_OK)
+    if (status == CLI_OK && list_order(sources, &o, part, out, &err) != TARN_OK)
         status = cli_fail(&err);
     cli_order_arrays_free(&a);
     if (status == CLI_OK) return CLI_OK;

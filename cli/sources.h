@@ -46,10 +46,17 @@ int cli_order_options(const cli_args *args, cli_sources *sources, cli_order_arra
                       tarn_order_options *out);
 void cli_order_arrays_free(cli_order_arrays *data);
 
-/* order.c: the sample numbers of a rank, in order; free() them. A mix is moved to the
- * epoch. */
-int cli_order(const cli_args *args, cli_sources *sources, uint64_t **out,
-              uint64_t *out_count);
+/* What of an order is wanted: part of positions from to to - 1. */
+typedef struct cli_order_part {
+    uint64_t from, to;   /* --range */
+    cli_part part;       /* --task */
+    uint64_t first, end; /* set by cli_order: the part, counted from from */
+} cli_order_part;
+
+/* order.c: sample numbers in the order of the options, of a rank, or all of them; free()
+ * them. Only those of the part are in memory. A mix is moved to the epoch. */
+int cli_order(const cli_args *args, cli_sources *sources, cli_order_part *part,
+              uint64_t **out);
 
 /* order.c: the dataset of one source, or of a mix, in the order that the options say,
  * which is shuffle without --order. Close it with tarn_dataset_close. */

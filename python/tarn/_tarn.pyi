@@ -39,8 +39,11 @@ def pack(sources: Sequence[str], target: str | None, *, fold: str | None,
          dry_run: bool, progress: Callable[[int, int, int], object] | None,
          include: Sequence[str], exclude: Sequence[str], renames: Sequence[str],
          types: Sequence[str], root: str | None, class_level: int, check: int, encoded: bool,
+         task: int, tasks: int, job: str | None,
          ) -> tuple[list[tuple[str | None, tuple[int, int, int, int, int]]], int, int, int,
-                    int, list[str], int]: ...
+                    int, list[str], int, bool]: ...
+def commit(path: str, append: bool, overwrite: bool, discard: bool, no_sync: bool, threads: int,
+           tasks: int, /) -> tuple[int, int, int, int, int, bool]: ...
 
 # source.c
 class Source:
