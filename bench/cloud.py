@@ -448,11 +448,11 @@ def aims(r):
            r["memory"]["many"] < 200e6)
 
 
-def page(results):
+def page(results, folder=RESULTS.parent):
     sys.path.insert(0, str(ROOT / "bench"))
     from peers import svg
 
-    folder, r, m = RESULTS.parent, results["pieces"], results["machine"]
+    r, m = results["pieces"], results["machine"]
     text = [PAGE.format(**m)]
     text += ["| | aim | found | |", "| --- | --- | ---: | --- |"]
     text += [f"| {what} | {aim} | {found} | {'met' if met else 'missed'} |" for what, aim, found, met in aims(r)]

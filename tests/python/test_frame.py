@@ -64,6 +64,7 @@ BUILT_IN = {
     errors.AmbiguousError: ValueError, errors.StaleError: ValueError,
     errors.ChecksumError: ValueError, errors.CancelledError: RuntimeError,
     errors.ExistsError: FileExistsError, errors.NotFoundError: Exception,
+    errors.WorkerError: RuntimeError,
 }
 
 

@@ -146,7 +146,7 @@ def outcomes(call, *args, **more):
 
 # These take no path or URL; what is wrong with their arguments is quoted.
 WITHOUT_PATHS = {
-    "tarn.Packed", "tarn.iac.BrotliCodec", "tarn.iac.GzipCodec", "tarn.iac.PatientTextPairs",
+    "tarn.Packed", "tarn.Ragged", "tarn.iac.BrotliCodec", "tarn.iac.GzipCodec", "tarn.iac.PatientTextPairs",
     "tarn.iac.ZstdCodec", "tarn.iac.get_codec", "tarn.itar.EncoderDecoder", "tarn.itar.decoder_for",
     "tarn.itar.encoder_for",
     "tarn.wds.Decoder", "tarn.wds.imagehandler", "tarn.wds.WebLoader",
