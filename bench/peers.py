@@ -93,7 +93,11 @@ def take_in(result, other):
     theirs = {row["workload"] for row in other["rows"]}
     result["rows"] = [row for row in result["rows"] if row["workload"] not in theirs] + other["rows"]
     result["stored"].update(other["stored"])
-    result.setdefault("also", []).append({"workloads": sorted(theirs), "form": other["form"], "rounds": other["rounds"],
+    result["peers"].update({name: about for name, about in other["peers"].items() if about["ok"] or name not in result["peers"]})
+    for earlier in result.setdefault("also", []):
+        earlier["workloads"] = [workload for workload in earlier["workloads"] if workload not in theirs]
+    result["also"] = [earlier for earlier in result["also"] if earlier["workloads"]]
+    result["also"].append({"workloads": sorted(theirs), "form": other["form"], "rounds": other["rounds"],
                                           "machine": other["machine"]})
 
 
