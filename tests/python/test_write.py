@@ -285,6 +285,15 @@ if os.fork() == 0:
         out.close()
     except RuntimeError as error:
         print(error)
+    with tarn.TarWriter(sys.argv[1] + "/y.tar") as own:
+        own.write({"__key__": "b", "txt": "2"})
+    if os.fork() == 0:
+        try:
+            own.write({"__key__": "c", "txt": "3"})
+        except (RuntimeError, ValueError) as error:
+            print(error)
+        os._exit(0)
+    os.wait()
     del out
     sys.exit(0)
 os.wait()
