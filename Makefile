@@ -8,7 +8,9 @@
 #   make check-cli T=index        one script of tests/cli
 #   make check-python T=loader    one file of tests/python; T=loader/NAME: tests with NAME in their names
 #   make test     all tests: plain and with sanitizers
+#   make test-kills  worker processes killed a thousand times
 #   make test-peers  tests with jax, ray, grain, transformers, lightning and accelerate (large downloads)
+#   make test-ray  50 rounds of writing with Ray, with workers and nodes killed
 #   make bench    compares tarn with its peers on small data, for docs/benchmarks: about 15 minutes
 #   make bench-full  the same on large data, then indexing, writing and Python separately: hours, 40 GB
 #                 in bench/data; run the other programs of bench/ by hand
@@ -21,6 +23,8 @@
 #   make valgrind unit tests under memcheck
 #   make faults   failing memory, system calls, kills, power, threads, processes: in full
 #   make soak     a loader over a failing disk for SOAK_MINUTES (default 30)
+#   make soak-remote    processes that read over a failing line, with one failing cache, for
+#                 SOAK_MINUTES (default 10)
 #   make check-clang    a plain build with clang, and the unit tests
 #   make check-arm64    a build for arm64, and the unit tests under qemu
 #   make check-debian   the wheel, built and used in roots of Debian 12, 13 and sid, with Python 3.11,
@@ -82,9 +86,19 @@ check-debian:
 	@scripts/setup.sh build debian
 	@scripts/debian.sh $(RELEASES)
 
+# Worker processes killed at random, a thousand times.
+test-kills:
+	@scripts/setup.sh build test
+	@scripts/build.sh plain
+	@TARN_KILLS=1000 scripts/check.sh python workers/killed
+
 test-peers:
 	@scripts/setup.sh build test peers
 	@tests/run.py peers
+
+test-ray:
+	@scripts/setup.sh build test peers
+	@TARN_RAY_ROUNDS=50 tests/run.py peers --match ray_data
 
 docs: setup-docs
 	@scripts/build.sh plain && scripts/docs.py
@@ -128,6 +142,9 @@ faults: setup-test
 soak: setup-test
 	@scripts/soak.sh $(SOAK_MINUTES)
 
+soak-remote: setup-test
+	@scripts/soak.sh remote $(SOAK_MINUTES)
+
 format: setup-test
 	@scripts/format.sh
 
@@ -138,5 +155,5 @@ install: all
 clean:
 	rm -rf build build-*
 
-.PHONY: all setup-build setup-test setup-bench demo docs setup-docs check check-unit check-cli check-python check-clang check-arm64 check-debian test-peers test valgrind bench bench-full fuzz damage \
-    disagree hostile faults soak coverage lint format install clean
+.PHONY: all setup-build setup-test setup-bench demo docs setup-docs check check-unit check-cli check-python check-clang check-arm64 check-debian test-peers test-kills test-ray test valgrind bench bench-full fuzz damage \
+    disagree hostile faults soak soak-remote coverage lint format install clean

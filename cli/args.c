@@ -303,7 +303,7 @@ bool cli_fraction(const cli_args *args, const char *name, double *out)
     return false;
 }
 
-bool cli_seed(const cli_args *args, const char *name, uint64_t *out)
+bool cli_number64(const cli_args *args, const char *name, uint64_t *out)
 {
     const char *text = cli_value(args, name);
     char *end;

@@ -58,8 +58,9 @@ typedef struct cli_command {
 
 extern const cli_command *const cli_commands[];        /* NULL-terminated */
 const cli_command *cli_find_command(const char *name); /* or NULL */
-extern const cli_command cli_index, cli_info, cli_ls, cli_get, cli_extract, cli_verify,
-    cli_pack, cli_convert, cli_split, cli_merge, cli_bench, cli_cache, cli_help;
+extern const cli_command cli_commit, cli_index, cli_info, cli_ls, cli_get, cli_extract,
+    cli_verify, cli_pack, cli_convert, cli_split, cli_merge, cli_browse, cli_when, cli_at,
+    cli_bench, cli_simulate, cli_cache, cli_help;
 
 /* help.c */
 int cli_show_help(const cli_command *command);
@@ -92,6 +93,7 @@ bool cli_choice(const cli_args *args, const char *name, const char *const *words
                 size_t count, int *out);
 
 bool cli_number(const cli_args *args, const char *name, unsigned *out);
+bool cli_number64(const cli_args *args, const char *name, uint64_t *out);
 bool cli_keys(const cli_args *args, tarn_keys *out);
 bool cli_ends_with(const char *text, const char *ending); /* ignores case */
 
@@ -151,6 +153,7 @@ void cli_progress_begin(cli_progress *p, const char *what, bool wanted);
 int cli_progress_step(void *progress, uint64_t done, uint64_t total); /* tarn_progress */
 void cli_progress_end(cli_progress *p);
 void cli_catch_interrupt(void);
+bool cli_interrupted(void);
 
 /* json.c: writes JSON values and the commas between them. */
 typedef struct cli_json {
@@ -250,6 +253,24 @@ int cli_slice(cli_fold *fold, uint64_t from, uint64_t to);
 tarn_status cli_members_of(cli_fold *fold, tarn_dataset *set, uint64_t sample,
                            tarn_error *err);
 
+/* Part number of count, for --task; 0 of 1 is everything. */
+typedef struct cli_part {
+    uint64_t number, count;
+} cli_part;
+
+/* order.c: reads "NUMBER/COUNT"; form says so in the error. */
+bool cli_share(const cli_args *args, const char *name, const char *form,
+               uint64_t *out_number, uint64_t *out_count);
+bool cli_task(const cli_args *args, cli_part *out);
+/* The first of a part's items, of n, and the first after them. */
+void cli_part_range(const cli_part *part, uint64_t n, uint64_t *out_first,
+                    uint64_t *out_end);
+
+#define CLI_TASK                                                                         \
+    {                                                                                    \
+        "task", 0, "I/N", "only part I (from 0) of N; tarn commit publishes all parts"   \
+    }
+
 /* order.c: whether an order option was given; see sources.h. */
 bool cli_has_order(const cli_args *args);
 
@@ -273,6 +294,8 @@ bool cli_has_order(const cli_args *args);
 /* remote.c: remote folds. */
 /* Takes the options that CLI_REMOTE adds to a command. */
 void cli_remote_begin(const cli_args *args);
+/* For a command whose --cache is not a folder. */
+void cli_remote_keep_nothing(void);
 void cli_remote_options(const char *path, tarn_dataset_options *o);
 /* Whether a path is the URL of a fold. For .tar files this depends on whether there is an
  * index; without one they are streams. */

@@ -12,6 +12,7 @@ typedef struct conversion {
     const char *target;
     cli_sources sources;
     uint64_t *order, count;
+    uint64_t first; /* number of the first of these among those of all tasks */
     char *metadata; /* of a .gnz that is the only source */
     cli_progress progress;
     uint64_t done;
@@ -22,24 +23,13 @@ typedef struct conversion {
 
 static int take_order(conversion *c)
 {
-    uint64_t from, to;
-    int status = cli_range(&c->args, &from, &to);
-    if (status != CLI_OK) return status;
-    if (cli_has_order(&c->args)) {
-        status = cli_order(&c->args, &c->sources, &c->order, &c->count);
-        if (status != CLI_OK) return status;
-    } else {
-        c->count = c->sources.count;
-        c->order = malloc((c->count + 1) * sizeof *c->order);
-        if (!c->order) cli_no_memory();
-        for (uint64_t i = 0; i < c->count; i++)
-            c->order[i] = i;
-    }
-    if (to > c->count) to = c->count;
-    if (from > to) from = to;
-    memmove(c->order, c->order + from, (to - from) * sizeof *c->order);
-    c->count = to - from;
-    return CLI_OK;
+    cli_order_part part = {0};
+    int status = cli_range(&c->args, &part.from, &part.to);
+    if (status == CLI_OK && !cli_task(&c->args, &part.part)) status = CLI_USAGE;
+    if (status == CLI_OK) status = cli_order(&c->args, &c->sources, &part, &c->order);
+    c->first = part.first;
+    c->count = part.end - part.first;
+    return status;
 }
 
 /* --- One sample -------------------------------------------------------------------- */
@@ -132,7 +122,7 @@ static tarn_status hand_on(conversion *c, uint64_t i, uint64_t number, desk *d,
     const cli_source *part = cli_sources_at(&c->sources, c->order[i], &at);
     cli_record r = {.number = number};
     TARN_TRY(cli_sources_key(&c->sources, c->order[i], &d->key, err));
-    snprintf(d->number, sizeof d->number, "%09llu", (unsigned long long)i);
+    snprintf(d->number, sizeof d->number, "%09llu", (unsigned long long)(c->first + i));
     r.key = cli_has(&c->args, "number") ? d->number : d->key.data;
     TARN_TRY(fetch(part, at, d, &c->nameless, err));
     r.pieces = d->pieces;

@@ -80,6 +80,15 @@ static const char *name_of(const conversion *c, const char *name)
     return strpbrk(name, "_/\\.") ? NULL : name;
 }
 
+static int take_part(const conversion *c, cli_fold *f)
+{
+    cli_part part;
+    uint64_t first, end;
+    if (!cli_task(&c->sources, &part)) return CLI_USAGE;
+    cli_part_range(&part, tarn_dataset_count(f->set), &first, &end);
+    return cli_slice(f, first, end);
+}
+
 static int convert_fold(conversion *c)
 {
     cli_fold f = {0};
@@ -88,6 +97,7 @@ static int convert_fold(conversion *c)
     if (status == CLI_OK) status = cli_filter(&c->sources, &f);
     if (status == CLI_OK && cli_has(&c->sources, "range"))
         status = cli_slice(&f, c->from, c->to);
+    if (status == CLI_OK && cli_has(&c->sources, "task")) status = take_part(c, &f);
     if (status == CLI_OK) status = cli_out_init(&c->out, &c->sources, c->target);
     if (status == CLI_OK) {
         c->out.options.fold = name_of(c, f.fold.name);

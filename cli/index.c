@@ -107,8 +107,15 @@ static tarn_status index_fold(const tarn_listed_fold *fold, const tarn_index_opt
                               cli_json *json, tarn_error *err)
 {
     built b = {.path = fold->index_path};
+    tarn_listed_fold part = *fold;
+    uint64_t first, end;
     TARN_TRY(build_index(fold, o, &b, err));
-    show_built(json, fold, &b);
+    if (o->tasks) {
+        cli_part_range(&(cli_part){o->task, o->tasks}, fold->n_shards, &first, &end);
+        part.n_shards = (size_t)(end - first);
+        b.path = "a part to commit";
+    }
+    show_built(json, &part, &b);
     tarn_index_free(b.index);
     return TARN_OK;
 }
@@ -377,13 +384,21 @@ static int run(const cli_args *args)
     o.sums = cli_has(args, "sums");
     o.lenient = cli_has(args, "lenient");
     o.notice = cli_warn;
-    if (!cli_keys(args, &o.keys) || !cli_number(args, "threads", &o.threads))
+    cli_part part;
+    if (!cli_keys(args, &o.keys) || !cli_number(args, "threads", &o.threads) ||
+        !cli_task(args, &part))
         return CLI_USAGE;
+    if (cli_has(args, "task")) {
+        o.task = (uint32_t)part.number;
+        o.tasks = (uint32_t)part.count;
+    }
     cli_progress_begin(&progress, "indexing", !cli_has(args, "quiet"));
     o.progress = cli_progress_step;
     o.progress_context = &progress;
-    if (tarn_remote_form(args->words[0]) != TARN_REMOTE_NONE)
-        return index_remote(args, &o, &json);
+    bool remote = tarn_remote_form(args->words[0]) != TARN_REMOTE_NONE;
+    if (o.tasks && (remote || cli_has(args, "output")))
+        return cli_usage(args->command, "--task applies to the folds of a local folder");
+    if (remote) return index_remote(args, &o, &json);
     if (cli_has(args, "overwrite"))
         return cli_usage(args->command, "--overwrite applies to an index that is "
                                         "uploaded; a local index is always replaced");
@@ -432,6 +447,7 @@ static const cli_option options[] = {
      "index of one archive or stream: FOLD.taridx; for a remote fold also a folder or a "
      "URL"},
     {"overwrite", 0, NULL, "replace an index that was uploaded before"},
+    CLI_TASK,
     {"name", 0, "NAME",
      "the archive's name next to its index (default: FOLD.tar, or that in its URL)"},
     CLI_ALLOW_PIPE,

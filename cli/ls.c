@@ -174,12 +174,13 @@ static int list_order(const cli_args *args, listing *l)
     static const char *const not_here[] = {"stats", "columns", "where", NULL};
     tarn_error err;
     cli_sources sources;
-    uint64_t *order = NULL, count;
+    uint64_t *order = NULL;
+    cli_order_part all = {.to = UINT64_MAX, .part = {0, 1}};
     int status = cli_refuse(args, "an order", not_here);
     if (status == CLI_OK) status = cli_sources_open(args, TARN_KEYS_BASE, &sources);
     if (status != CLI_OK) return status;
-    status = cli_order(args, &sources, &order, &count);
-    if (status == CLI_OK && list_ordered(l, &sources, order, count, &err) != TARN_OK) {
+    status = cli_order(args, &sources, &all, &order);
+    if (status == CLI_OK && list_ordered(l, &sources, order, all.end, &err) != TARN_OK) {
         fflush(stdout);
         status = cli_fail(&err);
     }

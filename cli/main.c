@@ -6,8 +6,10 @@
 #include "cli.h"
 
 const cli_command *const cli_commands[] = {
-    &cli_pack, &cli_convert, &cli_split,  &cli_merge, &cli_index, &cli_info, &cli_ls,
-    &cli_get,  &cli_extract, &cli_verify, &cli_bench, &cli_cache, &cli_help, NULL};
+    &cli_pack,     &cli_convert, &cli_commit, &cli_split, &cli_merge,
+    &cli_index,    &cli_info,    &cli_ls,     &cli_get,   &cli_extract,
+    &cli_verify,   &cli_browse,  &cli_when,   &cli_at,    &cli_bench,
+    &cli_simulate, &cli_cache,   &cli_help,   NULL};
 
 const cli_command *cli_find_command(const char *name)
 {

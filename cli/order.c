@@ -5,20 +5,15 @@
 
 #include "sources.h"
 
-/* Data about the samples that some kinds of order need. */
-typedef struct arrays {
-    uint64_t *shards; /* samples in each */
-    double *weights;
-    int64_t *classes;
-    uint64_t *lengths;
-} arrays;
+typedef cli_order_arrays arrays;
 
-static void arrays_free(arrays *a)
+void cli_order_arrays_free(cli_order_arrays *a)
 {
     free(a->shards);
     free(a->weights);
     free(a->classes);
     free(a->lengths);
+    *a = (arrays){0};
 }
 
 static bool parse_number(const char *text, uint64_t *out)
@@ -29,12 +24,40 @@ static bool parse_number(const char *text, uint64_t *out)
     return !errno && end != text && !*end && text[0] >= '0' && text[0] <= '9';
 }
 
-static bool take_number(const cli_args *args, const char *name, uint64_t *out)
+bool cli_share(const cli_args *args, const char *name, const char *form,
+               uint64_t *out_number, uint64_t *out_count)
 {
-    const char *value = cli_value(args, name);
-    if (!value || parse_number(value, out)) return true;
-    cli_usage(args->command, "--%s needs a number, not %s", name, value);
+    const char *value = cli_value(args, name), *slash = strchr(value, '/');
+    char number[32];
+    if (slash && (size_t)(slash - value) < sizeof number) {
+        memcpy(number, value, (size_t)(slash - value));
+        number[slash - value] = '\0';
+        if (parse_number(number, out_number) && parse_number(slash + 1, out_count) &&
+            *out_number < *out_count)
+            return true;
+    }
+    cli_usage(args->command, "--%s needs %s, not %s", name, form, value);
     return false;
+}
+
+bool cli_task(const cli_args *args, cli_part *out)
+{
+    *out = (cli_part){0, 1};
+    if (!cli_has(args, "task")) return true;
+    if (!cli_share(args, "task", "I/N, such as 0/8 for the first of 8 tasks",
+                   &out->number, &out->count))
+        return false;
+    if (out->count <= TARN_MAX_TASKS) return true;
+    cli_usage(args->command, "--task: at most %u tasks", TARN_MAX_TASKS);
+    return false;
+}
+
+void cli_part_range(const cli_part *part, uint64_t n, uint64_t *out_first,
+                    uint64_t *out_end)
+{
+    uint64_t i = part->number, count = part->count;
+    *out_first = n / count * i + n % count * i / count;
+    *out_end = n / count * (i + 1) + n % count * (i + 1) / count;
 }
 
 static bool take_seed(const cli_args *args, tarn_order_options *o)
@@ -48,19 +71,8 @@ static bool take_seed(const cli_args *args, tarn_order_options *o)
 
 static bool take_rank(const cli_args *args, tarn_order_options *o)
 {
-    const char *value = cli_value(args, "rank"),
-               *slash = value ? strchr(value, '/') : NULL;
-    char rank[32];
-    if (!value) return true;
-    if (slash && (size_t)(slash - value) < sizeof rank) {
-        memcpy(rank, value, (size_t)(slash - value));
-        rank[slash - value] = '\0';
-        if (parse_number(rank, &o->rank) && parse_number(slash + 1, &o->world_size) &&
-            o->rank < o->world_size)
-            return true;
-    }
-    cli_usage(args->command, "--rank needs RANK/WORLD, such as 0/4, not %s", value);
-    return false;
+    return !cli_has(args, "rank") ||
+           cli_share(args, "rank", "RANK/WORLD, such as 0/4", &o->rank, &o->world_size);
 }
 
 static bool take_uneven(const cli_args *args, tarn_order_options *o)
@@ -90,19 +102,19 @@ static const char *const of_kinds[] = {"seed",   "epoch",  "by",  "block", "chun
 
 static bool take_options(const cli_args *args, tarn_order_options *o)
 {
-    bool kind = cli_has(args, "order");
+    bool kind = cli_has(args, "order") || o->kind != TARN_ORDER_IDENTITY;
     if (!take_kind(args, o)) return false;
     for (size_t i = 0; !kind && of_kinds[i]; i++)
         if (cli_has(args, of_kinds[i])) {
             cli_usage(args->command, "--%s needs --order, such as shuffle", of_kinds[i]);
             return false;
         }
-    return take_seed(args, o) && take_number(args, "epoch", &o->epoch) &&
+    return take_seed(args, o) && cli_number64(args, "epoch", &o->epoch) &&
            take_rank(args, o) && take_uneven(args, o) &&
-           take_number(args, "block", &o->block) &&
-           take_number(args, "window", &o->window) &&
-           take_number(args, "chunk", &o->chunk) && take_number(args, "mix", &o->mix) &&
-           take_number(args, "rounds", &o->rounds);
+           cli_number64(args, "block", &o->block) &&
+           cli_number64(args, "window", &o->window) &&
+           cli_number64(args, "chunk", &o->chunk) && cli_number64(args, "mix", &o->mix) &&
+           cli_number64(args, "rounds", &o->rounds);
 }
 
 /* --- Data about the samples -------------------------------------------------------- */
@@ -166,24 +178,40 @@ static tarn_status learn(const cli_sources *s, const char *by, tarn_order_option
 
 /* --- The order --------------------------------------------------------------------- */
 
-static tarn_status list_order(const cli_sources *s, const char *by, tarn_order_options *o,
-                              uint64_t **out, uint64_t *out_count, tarn_error *err)
+/* Takes the samples of a part of a range. */
+static void cut(cli_order_part *part, uint64_t length)
 {
-    arrays a = {0};
+    uint64_t to = part->to < length ? part->to : length;
+    uint64_t from = part->from < to ? part->from : to;
+    cli_part_range(&part->part, to - from, &part->first, &part->end);
+    part->from = from;
+}
+
+static tarn_status list_order(const cli_sources *s, const tarn_order_options *o,
+                              cli_order_part *part, uint64_t **out, tarn_error *err)
+{
     tarn_order *order = NULL;
-    tarn_status status = learn(s, by, o, &a, err);
-    if (status == TARN_OK) status = tarn_order_open(s->count, o, &order, err);
+    tarn_status status = tarn_order_open(s->count, o, &order, err);
     if (status == TARN_OK) {
         tarn_order_info info;
         tarn_order_info_get(order, &info, sizeof info);
-        *out_count = info.length;
-        *out = malloc((*out_count + 1) * sizeof **out);
+        cut(part, info.length);
+        uint64_t count = part->end - part->first;
+        *out = malloc((count + 1) * sizeof **out);
         if (!*out) cli_no_memory();
-        status = tarn_order_fill(order, 0, *out_count, *out, err);
+        status = tarn_order_fill(order, part->from + part->first, count, *out, err);
     }
     tarn_order_close(order);
-    arrays_free(&a);
     return status;
+}
+
+static void list_all(const cli_sources *s, cli_order_part *part, uint64_t **out)
+{
+    cut(part, s->count);
+    *out = malloc((part->end - part->first + 1) * sizeof **out);
+    if (!*out) cli_no_memory();
+    for (uint64_t i = part->first; i < part->end; i++)
+        (*out)[i - part->first] = part->from + i;
 }
 
 bool cli_has_order(const cli_args *args)
@@ -206,22 +234,65 @@ static tarn_status move_mix(cli_sources *s, uint64_t epoch, tarn_error *err)
     return TARN_OK;
 }
 
-int cli_order(const cli_args *args, cli_sources *sources, uint64_t **out,
-              uint64_t *out_count)
+int cli_order_options(const cli_args *args, cli_sources *sources, cli_order_arrays *data,
+                      tarn_order_options *out)
 {
     tarn_error err;
-    tarn_order_options o = TARN_ORDER_OPTIONS_INIT;
     const char *by = cli_value(args, "by");
-    if (!take_options(args, &o)) return CLI_USAGE;
-    if (o.kind >= TARN_ORDER_WEIGHTED && !by)
+    if (!take_options(args, out)) return CLI_USAGE;
+    if (out->kind >= TARN_ORDER_WEIGHTED && !by)
         return cli_usage(args->command, "--order %s needs --by FIELD",
                          cli_value(args, "order"));
-    *out = NULL;
-    *out_count = 0;
-    if (move_mix(sources, o.epoch, &err) == TARN_OK &&
-        list_order(sources, by, &o, out, out_count, &err) == TARN_OK)
+    if (move_mix(sources, out->epoch, &err) == TARN_OK &&
+        learn(sources, by, out, data, &err) == TARN_OK)
         return CLI_OK;
+    return cli_fail(&err);
+}
+
+int cli_order(const cli_args *args, cli_sources *sources, cli_order_part *part,
+              uint64_t **out)
+{
+    tarn_error err;
+    arrays a = {0};
+    tarn_order_options o = TARN_ORDER_OPTIONS_INIT;
+    *out = NULL;
+    if (!cli_has_order(args)) {
+        list_all(sources, part, out);
+        return CLI_OK;
+    }
+    int status = cli_order_options(args, sources, &a, &o);
+    if (status == CLI_OK && list_order(sources, &o, part, out, &err) != TARN_OK)
+        status = cli_fail(&err);
+    cli_order_arrays_free(&a);
+    if (status == CLI_OK) return CLI_OK;
     free(*out);
     *out = NULL;
-    return cli_fail(&err);
+    return status;
+}
+
+tarn_status cli_order_dataset(tarn_dataset *set, const char *by, tarn_order_options *o,
+                              tarn_dataset **out, tarn_error *err)
+{
+    arrays a = {0};
+    cli_sources s = {.mix = {.dataset = set}, .count = tarn_dataset_count(set)};
+    tarn_dataset_info_get(set, &s.mix.info, sizeof s.mix.info);
+    tarn_status status = learn(&s, by, o, &a, err);
+    if (status == TARN_OK) status = tarn_dataset_order(set, o, out, err);
+    cli_order_arrays_free(&a);
+    return status;
+}
+
+int cli_ordered(const cli_args *args, cli_sources *s, tarn_dataset **out)
+{
+    tarn_error err;
+    arrays a = {0};
+    tarn_order_options o = TARN_ORDER_OPTIONS_INIT;
+    o.kind = TARN_ORDER_SHUFFLE;
+    int status = cli_order_options(args, s, &a, &o);
+    if (status == CLI_OK &&
+        tarn_dataset_order(s->mix.dataset ? s->mix.dataset : s->parts[0].dataset, &o, out,
+                           &err) != TARN_OK)
+        status = cli_fail(&err);
+    cli_order_arrays_free(&a);
+    return status;
 }

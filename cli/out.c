@@ -1,6 +1,7 @@
 /* Calls tarn_pack with the options from the command line. */
 #include "out.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -37,6 +38,40 @@ static int show_progress(void *context, uint64_t done, uint64_t total, uint64_t 
     return cli_progress_step(&out->progress, total ? done : bytes, total);
 }
 
+/* The words and options that determine what is written, for tasks to agree on. */
+static char *job_of(const cli_args *args)
+{
+    static const char *const not_these[] = {"task", "threads", "quiet", "json",
+                                            "no-sync"};
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    if (!out) cli_no_memory();
+    fprintf(out, "%s\n", args->command->name);
+    for (int i = 0; i < args->n_words; i++)
+        fprintf(out, "%zu:%s\n", strlen(args->words[i]), args->words[i]);
+    for (int i = 0; i < args->n_given; i++) {
+        const char *name = args->command->options[args->given[i].option].name;
+        const char *value = args->given[i].value;
+        bool counts = true;
+        for (size_t k = 0; k < sizeof not_these / sizeof *not_these; k++)
+            counts = counts && strcmp(name, not_these[k]) != 0;
+        if (counts) fprintf(out, "%s=%zu:%s\n", name, strlen(value), value);
+    }
+    if (fclose(out) != 0) cli_no_memory();
+    return text;
+}
+
+static bool take_task(cli_out *out)
+{
+    cli_part part;
+    if (!cli_has(out->args, "task")) return true;
+    if (!cli_task(out->args, &part)) return false;
+    out->options.task = (uint32_t)part.number;
+    out->options.tasks = (uint32_t)part.count;
+    return true;
+}
+
 int cli_out_init(cli_out *out, const cli_args *args, const char *target)
 {
     unsigned level = 0;
@@ -50,7 +85,7 @@ int cli_out_init(cli_out *out, const cli_args *args, const char *target)
     if (!cli_number(args, "level", &level) ||
         !cli_number(args, "threads", &out->options.threads) ||
         !cli_size(args, "max-count", &w->max_count) ||
-        !cli_size(args, "max-size", &w->max_size))
+        !cli_size(args, "max-size", &w->max_size) || !take_task(out))
         return CLI_USAGE;
     if (cli_has(args, "pax")) out->members.names = TARN_NAMES_PAX;
     w->append = cli_has(args, "append");
@@ -130,6 +165,12 @@ static void print_summary(const cli_out *out, const tarn_pack_report *r, double 
     show_amount((double)payload / seconds, "B/s\n");
 }
 
+static void print_existed(const cli_out *out)
+{
+    if (!cli_has(out->args, "quiet") && !cli_has(out->args, "json"))
+        cli_print("task %s was already complete\n", cli_value(out->args, "task"));
+}
+
 int cli_out_fail(const cli_out *out, const tarn_error *err)
 {
     const tarn_pack_report *r = &out->report;
@@ -167,8 +208,12 @@ int cli_out_run(cli_out *out, const char *const *sources, size_t count)
         out->options.progress = show_progress;
         out->options.progress_context = out;
     }
+    char *job = out->options.tasks ? job_of(out->args) : NULL;
+    out->options.job = job;
     tarn_status status =
         tarn_pack(sources, count, out->target, &out->options, r, sizeof *r, &err);
+    out->options.job = NULL;
+    free(job);
     cli_progress_end(&out->progress);
     if (out->n_notices > MAX_NOTICES)
         cli_note("tarn: warning: %llu files skipped\n", (unsigned long long)r->skipped);
@@ -176,6 +221,9 @@ int cli_out_run(cli_out *out, const char *const *sources, size_t count)
     if (r->bad)
         cli_note("tarn: warning: left out the samples with %s\n",
                  cli_count(r->bad, "bad field"));
-    if (!out->options.dry_run) print_summary(out, r, now() - began);
+    if (r->existed)
+        print_existed(out);
+    else if (!out->options.dry_run)
+        print_summary(out, r, now() - began);
     return CLI_OK;
 }

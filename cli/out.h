@@ -62,6 +62,5 @@ enum { CLI_MAX_PARTS = TARN_PACK_MAX_FOLDS };
 /* args.c: "10", "500M", "2GiB". False after printing a usage message. */
 bool cli_size(const cli_args *args, const char *name, uint64_t *out);
 bool cli_fraction(const cli_args *args, const char *name, double *out);
-bool cli_seed(const cli_args *args, const char *name, uint64_t *out);
 
 #endif

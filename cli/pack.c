@@ -160,8 +160,8 @@ static int take_options(packing *p)
     o->class_from_dir =
         cli_has(p->args, "class-from-dir") || cli_has(p->args, "class-level");
     o->dry_run = cli_has(p->args, "dry-run");
-    return cli_seed(p->args, "seed", &o->seed) &&
-                   cli_seed(p->args, "shuffle", &o->shuffle_seed) && take_keys(p)
+    return cli_number64(p->args, "seed", &o->seed) &&
+                   cli_number64(p->args, "shuffle", &o->shuffle_seed) && take_keys(p)
                ? CLI_OK
                : CLI_USAGE;
 }
@@ -277,6 +277,7 @@ static const cli_applies of_targets[] = {
     {"max-count", OF_ROLLS},
     {"max-size", OF_ROLLS},
     {"resume", CLI_TO_FOLD, "folders"},
+    {"task", CLI_TO_FOLD, "folders"},
     {"append", CLI_TO_FOLD | CLI_TO_GNZ, "folders and .gnz"},
     {"fold", CLI_TO_FOLD, "folders"},
     {"val", CLI_TO_FOLD, "folders"},
@@ -396,6 +397,7 @@ static const cli_option options[] = {
      ".iac: types of a manifest's columns: a=int,b=float, text, bool, timestamp"},
     CLI_IAC_OPTIONS,
     CLI_HEADING("Running"),
+    CLI_TASK,
     {"threads", 'j', "N", "number of reader threads (default: all cores)"},
     {"dry-run", 'n', NULL, "show what would be written"},
     {"json", 0, NULL, "print the summary as JSON"},

@@ -22,6 +22,11 @@ void cli_catch_interrupt(void)
     signal(SIGXFSZ, SIG_IGN); /* writing past the file size limit then fails with EFBIG */
 }
 
+bool cli_interrupted(void)
+{
+    return interrupted;
+}
+
 static double now(void)
 {
     struct timespec t;

@@ -15,6 +15,11 @@ void cli_remote_begin(const cli_args *args)
     index_file = cli_value(args, "index");
 }
 
+void cli_remote_keep_nothing(void)
+{
+    cache_folder = NULL;
+}
+
 void cli_remote_options(const char *path, tarn_dataset_options *o)
 {
     o->cache = cache_folder;

@@ -79,7 +79,7 @@ static int take_parts(splitting *s)
         s->fractions[s->n_parts - 1] = fractions[i];
         s->names[s->n_parts++] = s->list.items[i];
     }
-    return cli_seed(s->args, "seed", &s->seed) ? CLI_OK : CLI_USAGE;
+    return cli_number64(s->args, "seed", &s->seed) ? CLI_OK : CLI_USAGE;
 }
 
 static int init_out(splitting *s)

@@ -643,6 +643,17 @@ def urls():
         yield f"{i:02}", text.encode()
 
 
+def requests():
+    """Addresses of tarn browse; after a NUL a Range header."""
+    texts = ["", "/", "/token/", "/token/page?from=60&count=60", "/t/raw?i=3&field=jpg&save=1\0bytes=0-99",
+             "/t/page?f=size:1:2048:jpg&f=is:3:clsx&f=has:a%26b&order=shuffle&seed=-7", "/t/page?f=num:-1.5e3:2:a:b",
+             "/t/x?f=problems&f=lacks:json&f=width:1:99:png&f=height:0:5:jpg", "/t/%2e%2e/x", "/t/a?b=%00", "/t/a?b=%f", "/t/a?b=%ff",
+             "/t/a?b=%c3%a9+c", "/a%zz/", "//", "/t?x", "/t/?&&a&=b&a=b=c", "/t/a?i=18446744073709551616", "/t/?" + "a&" * 70,
+             "/t/page?f=is:99:x", "/t/page?f=is:1:\xc3\xa9", "/\0bytes=-5", "/\0bytes=7-", "/\0bytes=9-3", "/\0bytes=0-1,3-4"]
+    for i, text in enumerate(texts):
+        yield f"{i:02}", text.encode("latin-1")
+
+
 def answers():
     whole = (b"HTTP/1.1 206 Partial Content\r\nContent-Length: 100\r\netag: \"v1\"\r\n"
              b"Content-Range: bytes 50-149/150\r\nLast-Modified: Mon, 01 Jan 2024 00:00:00 GMT\r\n")
@@ -741,7 +752,7 @@ def corpus():
     for target, seeds in (("tar", archives()), ("header", headers()), ("names", names()),
                           ("taridx", indexes()), ("json", json_texts()),
                           ("codec", fields()), ("samples", streams()), ("filter", filters()),
-                          ("urls", urls()), ("http", answers()), ("gnz", array_files()),
+                          ("urls", urls()), ("browse", requests()), ("http", answers()), ("gnz", array_files()),
                           ("journal", journals()), ("order", states()), ("image", images()),
                           ("manifest", manifests()), ("jxl", jxl_images()),
                           ("listing", listings())):

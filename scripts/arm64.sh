@@ -11,7 +11,7 @@ root=$PWD/build-arm64-root
 build=build-arm64
 libraries="libc6-dev libgcc-12-dev libisal-dev libxxhash-dev zlib1g-dev libbz2-dev liblzma-dev \
 libzstd-dev libjpeg62-turbo-dev libwebp-dev libjxl-dev libcurl4-openssl-dev nettle-dev libbrotli-dev \
-liblz4-dev libcmocka-dev libpng-dev"
+liblz4-dev libcmocka-dev libpng-dev libmicrohttpd-dev"
 
 # apt with its own state: nothing is installed, so it lists every dependency.
 apt_arm64() {

@@ -12,7 +12,8 @@ cd "$(dirname "$0")/.."
 roots=$PWD/build-debian
 packages="gcc libc6-dev meson ninja-build pkg-config patchelf python3 python3-dev python3-venv python3-pip \
 python3-numpy libisal-dev libxxhash-dev zlib1g-dev libbz2-dev liblzma-dev libzstd-dev libjpeg62-turbo-dev \
-libwebp-dev libjxl-dev libcurl4-openssl-dev nettle-dev libbrotli-dev liblz4-dev"
+libwebp-dev libjxl-dev libcurl4-openssl-dev nettle-dev libbrotli-dev liblz4-dev \
+libmicrohttpd-dev"
 
 make_root() {
     [ -e "$root/.complete" ] && return

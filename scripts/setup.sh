@@ -5,12 +5,13 @@ set -eu
 
 build="gcc libc6-dev make meson ninja-build pkg-config libisal-dev libxxhash-dev \
 zlib1g-dev libbz2-dev liblzma-dev libzstd-dev libjpeg62-turbo-dev libwebp-dev \
-libjxl-dev libcurl4-openssl-dev nettle-dev libbrotli-dev liblz4-dev python3 python3-dev python3-venv"
+libjxl-dev libcurl4-openssl-dev nettle-dev libmicrohttpd-dev libbrotli-dev liblz4-dev python3 python3-dev python3-venv"
 test="g++ ccache clang-14 libclang-rt-14-dev llvm-14 clang-format-14 libcmocka-dev libpng-dev valgrind \
 python3 python3-venv libarchive-tools mandoc binutils strace nginx-light openssl zstd \
 xz-utils bzip2 clang-tidy-14 cppcheck bindgen rustc"
 arm64="gcc-aarch64-linux-gnu qemu-user-static"
 debian="debootstrap"
+peers="python3 python3-venv chromium chromium-driver"
 bench="python3 libpng-dev libturbojpeg0-dev libarchive-tools util-linux time libavdevice59 libavfilter8"
 
 wanted=""
@@ -21,7 +22,8 @@ for group in "$@"; do
     bench) wanted="$wanted $bench" ;;
     arm64) wanted="$wanted $arm64" ;;
     debian) wanted="$wanted $debian" ;;
-    demo | docs | peers) wanted="$wanted python3 python3-venv" ;;
+    demo | docs) wanted="$wanted python3 python3-venv" ;;
+    peers) wanted="$wanted $peers" ;;
     *) echo "setup.sh: no group $group" >&2; exit 2 ;;
     esac
 done

@@ -59,6 +59,13 @@ cc -Wall -Wextra -Werror "$root/examples/loader.c" $(pkg-config --cflags --libs 
     -o "$scratch/loader"
 "$scratch/loader" "$scratch/data" 2 | grep -q '^20 samples, 2 skipped, '
 # shellcheck disable=SC2046
+cc -Wall -Wextra -Werror "$root/examples/tokens.c" $(pkg-config --cflags --libs tarn) \
+    -o "$scratch/tokens"
+"$scratch/tokens" "$scratch/data" txt 0 >"$scratch/out"
+"$scratch/tokens" "$scratch/data" txt 3 | diff "$scratch/out" -
+grep -q ' tokens, the first is ' "$scratch/out"
+test "$(wc -l <"$scratch/out")" = 9 # the text of one sample is empty
+# shellcheck disable=SC2046
 cc -Wall -Wextra -Werror "$root/examples/writer.c" $(pkg-config --cflags --libs tarn) \
     -o "$scratch/writer"
 "$scratch/writer" "$scratch/numbers" 1000 >"$scratch/out"

@@ -47,7 +47,7 @@ NOT_TSAN = {
     "unit/test_null", "unit/test_order_random", "unit/test_order_state", "unit/test_pack",
     "unit/test_parse", "unit/test_place", "unit/test_png", "unit/test_random",
     "unit/test_recover", "unit/test_regular", "unit/test_remote_fold", "unit/test_s3", "unit/test_samples",
-    "unit/test_schema", "unit/test_settle", "unit/test_shardcache", "unit/test_stream", "unit/test_structs",
+    "unit/test_schedule", "unit/test_schema", "unit/test_settle", "unit/test_shardcache", "unit/test_stream", "unit/test_structs",
     "unit/test_tar", "unit/test_urls",
     "unit/test_oom_read", "unit/test_oom_write",  # ThreadSanitizer's malloc cannot be made to fail
 }

@@ -61,6 +61,9 @@ typedef struct tarn_index_options {
     bool streams;
     bool allow_pipe;          /* run pipe: commands in a shell */
     const char *const *names; /* names of the shards next to the index; NULL: their own */
+    /* With a path: only part number task (from 0) of the shards, for tarn_commit (see
+     * tarn/commit.h); 0: all of them. The folder of path must be that of the shards. */
+    uint32_t task, tasks;
 } tarn_index_options;
 
 #define TARN_INDEX_OPTIONS_INIT                                                          \

@@ -48,6 +48,7 @@
 #include <tarn/array.h>
 #include <tarn/base.h>
 #include <tarn/codec.h>
+#include <tarn/collate.h>
 #include <tarn/dataset.h>
 #include <tarn/image.h>
 #include <tarn/order.h>
@@ -100,6 +101,66 @@ typedef struct tarn_load_field {
 typedef tarn_status (*tarn_fallback)(void *context, const char *field, const void *data,
                                      size_t size, tarn_value *out, tarn_error *err);
 
+/* --- A function of yours for each sample ---------------------------------------------
+ */
+
+/* What a map gets: one sample, after it was decoded. Valid until the map returns. Only
+ * the library creates these, and new members are added at the end. */
+typedef struct tarn_map_input {
+    uint64_t sample;   /* its number, as in tarn_batch */
+    uint64_t epoch;    /* and the position of the sample in it, over all ranks: */
+    uint64_t position; /* a sample that occurs twice has two positions */
+    /* For random choices: it depends on the seed of the loader, the epoch and the
+     * position, and on nothing else, such as threads, ranks or where a run resumed. */
+    uint64_t seed;
+    const char *key; /* NUL-terminated; NULL with no_keys */
+    size_t key_size;
+    /* One for each of fields, ARRAY (numbers have no dimensions) or BYTES. */
+    const tarn_value *values;
+    size_t n_values;
+} tarn_map_input;
+
+/* Where a map puts what it makes. */
+typedef struct tarn_map_output tarn_map_output;
+
+/* A function that is called once for each sample, and sets each of map_fields once.
+ *
+ * Threads: it is called from the threads of the loader, for many samples at once and in
+ * any order; without threads, and for samples that went through the fallback, from the
+ * thread that calls tarn_loader_next. It must not use the loader, and must not change
+ * what context points to without a lock of its own. Batches have the samples in their
+ * order, whatever the order of the calls. It may be called for samples that are never
+ * delivered, and again for the same sample, after tarn_loader_back or in a forked child.
+ *
+ * It returns TARN_OK; TARN_END to drop the sample; or a failure, with a message in
+ * err->message (and, if it is about a file, a path). Both leave a hole in the batch, as a
+ * sample does that cannot be decoded, and on_error says what happens to it. The library
+ * adds the sample's number, key and shard to the message. TARN_ERR_MEMORY,
+ * TARN_ERR_USAGE and TARN_ERR_CANCELLED are failures of the whole batch. A function that
+ * takes long should return TARN_ERR_CANCELLED when tarn_map_cancelled is true:
+ * tarn_loader_close waits for it. */
+typedef tarn_status (*tarn_map)(void *context, const tarn_map_input *in,
+                                tarn_map_output *out, tarn_error *err);
+
+/* Sets column number column of map_fields for this sample: a copy of an INTEGER, REAL,
+ * ARRAY, TEXT, JSON or BYTES. Values of all samples become a column of the batch by the
+ * rules of fields. */
+TARN_API TARN_CHECKED tarn_status tarn_map_put(tarn_map_output *out, size_t column,
+                                               const tarn_value *value, tarn_error *err);
+
+/* The same for an array that you write yourself: *data is set to memory for it, aligned
+ * to its elements, which is that of the batch if the shape is the one of earlier batches.
+ * It has no defined contents. */
+TARN_API TARN_CHECKED tarn_status tarn_map_room(tarn_map_output *out, size_t column,
+                                                tarn_dtype dtype, unsigned ndim,
+                                                const uint64_t *shape, void **data,
+                                                tarn_error *err);
+
+/* Returns whether the loader is being closed or moved, so that the result is not used. */
+TARN_API bool tarn_map_cancelled(const tarn_map_output *out);
+
+/* --- Options ------------------------------------------------------------------------ */
+
 /* What happens if a sample cannot be read or decoded. Running out of memory never counts
  * as an error of a sample. A batch without any usable sample is always an error. */
 typedef enum tarn_on_error {
@@ -148,9 +209,9 @@ typedef struct tarn_loader_options {
     tarn_notice notice; /* called for each such sample, from tarn_loader_next; or NULL */
     void *notice_context;
 
-    /* An allocator for arrays, for example for pinned memory. Set both functions or
-     * neither. They are called from the loader's threads. Sizes are multiples of 64
-     * bytes, and the memory must be aligned to 64 bytes. */
+    /* An allocator for arrays, for example for pinned or shared memory. Set both
+     * functions or neither. They are called from the loader's threads. Sizes are
+     * multiples of 64 bytes, and the memory must be aligned to 64 bytes. */
     void *(*alloc)(void *context, size_t size);
     void (*free)(void *context, void *memory, size_t size);
     void *memory_context;
@@ -163,6 +224,22 @@ typedef struct tarn_loader_options {
      * applied to its pixels. NULL: such an image is an error of its sample. */
     tarn_fallback fallback;
     void *fallback_context;
+
+    /* For each of fields (with map, of map_fields) how its arrays become one array if
+     * they have different shapes; NULL: they stay separate (ARRAYS). NULL if all do. A
+     * value that is not an array, or is longer than it may be, is an error of its sample;
+     * values that do not fit together are an error of the batch, whatever on_error is.
+     * TARN_ERR_USAGE for a field that is loaded as bytes, views, integers, or with image
+     * steps. */
+    const tarn_collate_options *const *collate;
+
+    /* A function of yours, called with the values of fields. Batches then have the
+     * columns map_fields, which it sets, and not those of fields. collate is for these
+     * columns. */
+    tarn_map map;
+    void *map_context;
+    const char *const *map_fields;
+    size_t n_map_fields;
 } tarn_loader_options;
 
 #define TARN_LOADER_OPTIONS_INIT                                                         \
@@ -190,7 +267,10 @@ typedef enum tarn_column_kind {
     TARN_COLUMN_ARRAY = 0,
     TARN_COLUMN_ARRAYS = 1, /* differing types or shapes: arrays, one per sample */
     TARN_COLUMN_BYTES = 2,  /* sample i is data[offsets[i]] up to data[offsets[i + 1]] */
-    TARN_COLUMN_VIEWS = 3   /* views, one per sample */
+    TARN_COLUMN_VIEWS = 3,  /* views, one per sample */
+    /* Joined along their first axis: data is [rows, shape...], aligned to 64. Sample i is
+     * rows offsets[i] up to offsets[i + 1] - 1. */
+    TARN_COLUMN_RAGGED = 4
 } tarn_column_kind;
 
 /* One field of a batch. Values are little-endian. The elements of one sample are
@@ -199,12 +279,12 @@ typedef enum tarn_column_kind {
 typedef struct tarn_column {
     const char *field;
     tarn_column_kind kind;
-    tarn_dtype dtype;         /* ARRAY */
-    unsigned ndim;            /* ARRAY: of one sample; 0 for a number */
-    const uint64_t *shape;    /* ARRAY: of one sample */
-    unsigned char *data;      /* ARRAY, BYTES */
-    uint64_t size;            /* ARRAY, BYTES: total bytes of data */
-    const uint64_t *offsets;  /* BYTES: count + 1 offsets, the first is 0 */
+    tarn_dtype dtype;         /* ARRAY, RAGGED */
+    unsigned ndim;            /* ARRAY: of one sample, 0 for a number; RAGGED: of a row */
+    const uint64_t *shape;    /* ARRAY: of one sample; RAGGED: of a row */
+    unsigned char *data;      /* ARRAY, BYTES, RAGGED */
+    uint64_t size;            /* ARRAY, BYTES, RAGGED: total bytes of data */
+    const uint64_t *offsets;  /* BYTES, RAGGED: count + 1 offsets, the first is 0 */
     const tarn_array *arrays; /* ARRAYS */
     const tarn_view *views;   /* VIEWS */
 } tarn_column;
@@ -221,6 +301,8 @@ typedef struct tarn_batch {
      * which is a NUL. NULL with no_keys. */
     const char *keys;
     const uint64_t *key_offsets;
+    /* First the fields, in order, or those that map makes; then the masks and the lengths
+     * that collate asks for, as arrays with the names FIELD_mask and FIELD_lengths. */
     tarn_column *columns;
     size_t n_columns;
 } tarn_batch;
@@ -234,6 +316,14 @@ typedef struct tarn_batch {
 TARN_API TARN_CHECKED tarn_status tarn_loader_next(tarn_loader *loader,
                                                    unsigned milliseconds,
                                                    tarn_batch **out, tarn_error *err);
+
+/* For each sample of a batch, its place in the batch before samples that could not be
+ * used were left out or replaced (with TARN_ON_ERROR_REPLACE, the place of the sample
+ * that was copied), and its position in the epoch, over all ranks. Both have room for
+ * batch->count numbers, or are NULL. Returns the number of samples before any were left
+ * out. Not for batches that were released. */
+TARN_API size_t tarn_batch_places(const tarn_batch *batch, uint64_t *places,
+                                  uint64_t *positions);
 
 /* Moves the loader back to before the batch that it delivered last, for callers that
  * could not use that batch. The batch is then delivered again. The old batch must still
@@ -269,6 +359,13 @@ TARN_API void tarn_loader_info_get(const tarn_loader *loader, tarn_loader_info *
  * and threads and any batch size. Free out with tarn_text_reset. */
 TARN_API TARN_CHECKED tarn_status tarn_loader_state(tarn_loader *loader, tarn_text *out,
                                                     tarn_error *err);
+
+/* The same before the last batches that were delivered in this epoch, for callers that
+ * request batches before they use them. TARN_ERR_USAGE if there were fewer. */
+TARN_API TARN_CHECKED tarn_status tarn_loader_state_before(tarn_loader *loader,
+                                                           uint64_t batches,
+                                                           tarn_text *out,
+                                                           tarn_error *err);
 
 /* Only the library creates these, and new members are added at the end. */
 typedef struct tarn_skipped {

@@ -190,6 +190,15 @@ typedef struct tarn_pack_options {
     size_t n_types;
     /* The folder of relative paths in manifests; NULL: the folder of the manifest. */
     const char *manifest_root;
+    /* Only part number task (from 0) of a job that is divided into tasks; 0: all of it.
+     * The target is a folder, and nothing appears in it before tarn_commit (see
+     * tarn/commit.h). Of files, the part is a range of the samples, in order; of streams,
+     * a range of the archives; a feed passes the samples of its own part. append and
+     * overwrite are given to tarn_commit instead. */
+    uint32_t task, tasks;
+    /* What distinguishes this job from others with the same sources and options; may be
+     * NULL. Needed for a feed, whose samples are unknown. */
+    const char *job;
 } tarn_pack_options;
 
 #define TARN_PACK_OPTIONS_INIT                                                           \
@@ -224,6 +233,7 @@ typedef struct tarn_pack_report {
      * samples are records. Samples that append and resume found are not counted. */
     tarn_pack_fold folds[TARN_PACK_MAX_FOLDS];
     uint64_t bad; /* fields that could not be decoded, with check */
+    bool existed; /* the part of this task was complete before; nothing was written */
 } tarn_pack_report;
 
 /* Packs the sources into the target. options and out may be NULL. After a failure, too,

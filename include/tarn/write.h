@@ -204,6 +204,12 @@ typedef struct tarn_fold_writer_options {
     /* A key may occur again with the rest of its sample, whose members then need not be
      * consecutive. false: TARN_ERR_EXISTS. */
     bool repeat_keys;
+    /* The writer writes part number task (from 0) of a fold that has that many parts;
+     * finish completes the part, and tarn_commit publishes the fold (see tarn/commit.h).
+     * Without append, resume and overwrite. TARN_ERR_EXISTS if the part is complete. job
+     * distinguishes jobs with the same target and options; it may be NULL. */
+    uint32_t task, tasks;
+    const char *job;
 } tarn_fold_writer_options;
 
 #define TARN_FOLD_WRITER_OPTIONS_INIT                                                    \

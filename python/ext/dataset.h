@@ -119,6 +119,8 @@ PyObject *tarnpy_handle_judged(PyObject *self, PyObject *unused);
 PyObject *tarnpy_handle_unordered(PyObject *self, PyObject *unused);
 PyObject *tarnpy_handle_has(PyObject *self, PyObject *key);
 PyObject *tarnpy_handle_sequence(PyObject *self, PyObject *args);
+PyObject *tarnpy_handle_when(PyObject *self, PyObject *args);
+PyObject *tarnpy_handle_step(PyObject *self, PyObject *args);
 PyObject *tarnpy_handle_state(PyObject *self, PyObject *number);
 PyObject *tarnpy_handle_resume(PyObject *self, PyObject *text);
 

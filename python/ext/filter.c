@@ -36,13 +36,14 @@ static PyObject *info(PyObject *self, PyObject *unused)
     static const char *const kinds[] = {"fold", "gnz", "iac", "mix"};
     tarn_dataset_info i;
     tarn_dataset_info_get(set_of(self), &i, sizeof i);
-    return Py_BuildValue(
-        "{sssKsIsKsKsKsNsIsKsKsK}", "kind", kinds[i.kind], "samples",
-        (unsigned long long)i.samples, "fields", i.fields, "in_file",
-        (unsigned long long)i.in_file, "dropped", (unsigned long long)i.dropped,
-        "left_out", (unsigned long long)i.left_out, "lacking", lacking(set_of(self)),
-        "shards", i.shards, "epoch", (unsigned long long)i.epoch, "rank",
-        (unsigned long long)i.rank, "world_size", (unsigned long long)i.world_size);
+    return Py_BuildValue("{sssKsIsKsKsKsNsIsKsKsKsK}", "kind", kinds[i.kind], "samples",
+                         (unsigned long long)i.samples, "fields", i.fields, "in_file",
+                         (unsigned long long)i.in_file, "dropped",
+                         (unsigned long long)i.dropped, "left_out",
+                         (unsigned long long)i.left_out, "lacking", lacking(set_of(self)),
+                         "shards", i.shards, "epoch", (unsigned long long)i.epoch, "seed",
+                         (unsigned long long)i.seed, "rank", (unsigned long long)i.rank,
+                         "world_size", (unsigned long long)i.world_size);
 }
 
 static PyObject *names_by(PyObject *self,
@@ -399,6 +400,8 @@ PyMethodDef tarnpy_filter_methods[] = {
     {"unordered", tarnpy_handle_unordered, METH_NOARGS, NULL},
     {"has", tarnpy_handle_has, METH_O, NULL},
     {"sequence", tarnpy_handle_sequence, METH_VARARGS, NULL},
+    {"when", tarnpy_handle_when, METH_VARARGS, NULL},
+    {"step", tarnpy_handle_step, METH_VARARGS, NULL},
     {"state", tarnpy_handle_state, METH_O, NULL},
     {"resume", tarnpy_handle_resume, METH_O, NULL},
     {"sizes", sizes, METH_VARARGS, NULL},

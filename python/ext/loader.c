@@ -1,6 +1,7 @@
 /* loader.c: the native loader (tarn/loader.h). Its threads never use Python. The thread
  * that asks for a batch waits without the GIL, in slices, and then converts the batch to
  * Python objects with the GIL. */
+#include "arena.h"
 #include "dataset.h"
 
 #include <string.h>
@@ -15,14 +16,12 @@ typedef enum each {
     EACH_TEXT,
     EACH_JSON,
     EACH_DECODE, /* as stored, decoded by name: lists of arrays */
-    EACH_CALL,
-    EACH_FORM, /* as the dataset defines it */
-    EACH_ARRAY /* of EACH_FORM: an array of bytes, not bytes */
+    EACH_FORM,   /* as the dataset defines it */
+    EACH_ARRAY   /* of EACH_FORM: an array of bytes, not bytes */
 } each;
 
 typedef struct column {
     PyObject *name;
-    PyObject *call;
     each each;
     uint32_t field;
 } column;
@@ -32,10 +31,12 @@ typedef struct loader {
     PyObject *handle;
     PyObject *views;
     tarn_loader *loader;
-    PyObject *items; /* the list of fields as given; names and calls point into it */
+    PyObject *items; /* the list of fields as given; names point into it */
     column *columns;
     size_t n_columns;
     PyObject *fallback; /* or NULL */
+    PyObject *memory;   /* where arrays are allocated, or NULL */
+    PyObject *forms;    /* how the arrays of some fields become one, by field; or NULL */
     int numbers;        /* batches also have the numbers and the epoch of their samples */
     pid_t busy;         /* the process of which a thread is in the loader, or 0 */
 } loader;
@@ -87,8 +88,7 @@ static int take_steps(tarnpy_state *state, PyObject *kw, tarn_image_steps *steps
     return 0;
 }
 
-static const char *const eaches[] = {"bytes", "text", "json", "decode",
-                                     "call",  "form", NULL};
+static const char *const eaches[] = {"bytes", "text", "json", "decode", "form", NULL};
 
 /* By the name of a field in the file. */
 static each each_by_name(const char *name)
@@ -117,15 +117,15 @@ static each each_by_name(const char *name)
     }
 }
 
-/* (name, how, how to convert bytes: a word or a function[, codec]) */
+/* (name, how, how to convert bytes[, codec]) */
 static int take_field(loader *self, PyObject *item, tarn_load_field *field,
                       const char **codec, column *out)
 {
     static const char *const ways[] = {"auto", "bytes", "views", "integer", "mask", NULL};
-    const char *way;
-    PyObject *name, *becomes;
+    const char *way, *becomes;
+    PyObject *name;
     tarn_error err;
-    if (!PyArg_ParseTuple(item, "UsO|z:field", &name, &way, &becomes, codec)) return -1;
+    if (!PyArg_ParseTuple(item, "Uss|z:field", &name, &way, &becomes, codec)) return -1;
     /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): allocated for all columns. */
     field->field = PyUnicode_AsUTF8AndSize(name, NULL);
     int how = field->field ? word_of(self->state, "as", way, ways) : -1;
@@ -133,14 +133,9 @@ static int take_field(loader *self, PyObject *item, tarn_load_field *field,
     field->as = (tarn_load_as)how;
     /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): the same. */
     out->name = name;
-    out->each = EACH_CALL;
-    out->call = becomes;
-    if (PyUnicode_Check(becomes)) {
-        const char *word = PyUnicode_AsUTF8AndSize(becomes, NULL);
-        int which = word ? word_of(self->state, "each", word, eaches) : -1;
-        if (which < 0) return -1;
-        out->each = (each)which;
-    }
+    int which = word_of(self->state, "each", becomes, eaches);
+    if (which < 0) return -1;
+    out->each = (each)which;
     if (self->views == Py_None &&
         tarn_dataset_field_find(((tarnpy_handle *)self->handle)->set, field->field,
                                 &out->field, &err) != TARN_OK) {
@@ -168,24 +163,41 @@ static tarn_load_field *take_fields(loader *self, const char ***out_codecs)
     return NULL;
 }
 
+static int take_memory(loader *self, PyObject *memory, tarn_loader_options *o)
+{
+    if (memory == Py_None) return 0;
+    if (Py_TYPE(memory) != self->state->arena_type) {
+        PyErr_SetString(PyExc_TypeError, "memory must be a _Memory");
+        return -1;
+    }
+    Py_INCREF(memory);
+    self->memory = memory;
+    o->alloc = tarnpy_arena_alloc;
+    o->free = tarnpy_arena_free;
+    o->memory_context = ((arena_object *)memory)->arena;
+    return 0;
+}
+
 static int take_options(loader *self, PyObject *kw, tarn_loader_options *o,
                         tarn_image_steps *steps, tarn_decode_options *decode)
 {
     static const char *const names[] = {
         "batch",    "equal_batches", "drop_last", "seed",    "state",    "threads",
         "prefetch", "epochs",        "image",     "no_keys", "on_error", "error_limit",
-        "numbers",  "exif",          "fallback",  NULL};
+        "numbers",  "exif",          "fallback",  "forms",   "memory",   NULL};
     static const char *const errors[] = {"raise", "skip", "replace", NULL};
-    PyObject *image = Py_None, *fallback = Py_None, *nothing = PyTuple_New(0);
+    PyObject *image = Py_None, *fallback = Py_None, *memory = Py_None,
+             *nothing = PyTuple_New(0);
+    PyObject *forms = NULL;
     const char *on_error = "raise";
     Py_ssize_t state_len = 0;
     int no_keys = 0, equal = 0, drop = 0, exif = 0;
     if (!nothing) return -1;
     int parsed = PyArg_ParseTupleAndKeywords(
-        nothing, kw, "|$KppKz#IIKOpsKppO:loader", TARNPY_KEYWORDS(names), &o->batch,
+        nothing, kw, "|$KppKz#IIKOpsKppOO!O:loader", TARNPY_KEYWORDS(names), &o->batch,
         &equal, &drop, &o->seed, &o->state, &state_len, &o->threads, &o->prefetch,
         &o->epochs, &image, &no_keys, &on_error, &o->error_limit, &self->numbers, &exif,
-        &fallback);
+        &fallback, &PyDict_Type, &forms, &memory);
     Py_DECREF(nothing);
     if (!parsed) return -1;
     int policy = word_of(self->state, "on_error", on_error, errors);
@@ -195,6 +207,8 @@ static int take_options(loader *self, PyObject *kw, tarn_loader_options *o,
     o->drop_last = drop;
     o->state_len = (size_t)state_len;
     o->on_error = (tarn_on_error)policy;
+    Py_XINCREF(forms);
+    self->forms = forms;
     if (exif) decode->flags |= TARN_DECODE_UPRIGHT;
     o->decode = decode;
     if (fallback != Py_None) {
@@ -203,19 +217,51 @@ static int take_options(loader *self, PyObject *kw, tarn_loader_options *o,
         o->fallback = tarnpy_fallback;
         o->fallback_context = fallback;
     }
+    if (take_memory(self, memory, o) != 0) return -1;
     if (image == Py_None) return 0;
     if (take_steps(self->state, image, steps) != 0) return -1;
     o->image = steps;
     return 0;
 }
 
+/* The options of each field, in *out and *out_forms, which the caller frees. */
+static int take_forms(loader *self, const tarn_collate_options ***out,
+                      tarnpy_form **out_forms)
+{
+    size_t n = self->n_columns;
+    bool any = self->forms && PyDict_Size(self->forms) > 0;
+    *out = any ? PyMem_Calloc(n + 1, sizeof **out) : NULL;
+    *out_forms = any ? PyMem_Calloc(n + 1, sizeof **out_forms) : NULL;
+    if (any && (!*out || !*out_forms)) PyErr_NoMemory();
+    for (size_t i = 0; any && !PyErr_Occurred() && i < n; i++) {
+        PyObject *form = PyDict_GetItemWithError(self->forms, self->columns[i].name);
+        if (!form || tarnpy_form_get(self->state, form, &(*out_forms)[i]) != 0) continue;
+        (*out)[i] = &(*out_forms)[i].options;
+    }
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+static int open_with(loader *self, tarn_loader_options *o)
+{
+    const tarn_collate_options **collate;
+    tarnpy_form *forms;
+    tarn_error err;
+    tarn_status status = TARN_OK;
+    tarn_dataset *set = ((tarnpy_handle *)self->handle)->set;
+    int failed = take_forms(self, &collate, &forms);
+    o->collate = collate;
+    if (failed == 0)
+        TARNPY_UNLOCKED(status, tarn_loader_open(set, o, &self->loader, &err));
+    PyMem_Free(collate);
+    PyMem_Free(forms);
+    if (failed == 0 && status != TARN_OK) tarnpy_raise_key(self->state, &err);
+    return failed == 0 && status == TARN_OK ? 0 : -1;
+}
+
 static int open_loader(loader *self, PyObject *kw)
 {
     tarn_loader_options o = TARN_LOADER_OPTIONS_INIT;
     tarn_image_steps steps;
-    tarn_error err;
-    tarn_status status;
-    tarn_dataset *set = ((tarnpy_handle *)self->handle)->set;
     tarn_decode_options decode = TARN_DECODE_OPTIONS_INIT;
     const char **codecs;
     if (take_options(self, kw, &o, &steps, &decode) != 0) return -1;
@@ -225,12 +271,10 @@ static int open_loader(loader *self, PyObject *kw)
     o.codecs = codecs;
     o.n_fields = self->n_columns;
     if (self->views != Py_None) o.views = ((tarnpy_views *)self->views)->views;
-    TARNPY_UNLOCKED(status, tarn_loader_open(set, &o, &self->loader, &err));
+    int failed = open_with(self, &o);
     PyMem_Free(fields);
     PyMem_Free(codecs);
-    if (status == TARN_OK) return 0;
-    tarnpy_raise_key(self->state, &err);
-    return -1;
+    return failed;
 }
 
 static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *kw)
@@ -284,6 +328,8 @@ static void loader_dealloc(PyObject *object)
     PyMem_Free(self->columns);
     Py_XDECREF(self->items);
     Py_XDECREF(self->fallback);
+    Py_XDECREF(self->memory);
+    Py_XDECREF(self->forms);
     Py_XDECREF(self->views);
     Py_XDECREF(self->handle);
     tarnpy_free(object);
@@ -312,13 +358,14 @@ static PyType_Spec loaded_spec = {
     .slots = loaded_slots,
 };
 
-static PyObject *column_array(loader *self, const tarn_batch *batch, const tarn_column *c,
+/* The array of a column; count is its first length: samples, or rows of a ragged one. */
+static PyObject *column_array(loader *self, size_t count, const tarn_column *c,
                               PyObject *owner)
 {
     uint64_t shape[TARN_MAX_DIMS];
     tarn_array array;
     tarn_error err;
-    shape[0] = batch->count;
+    shape[0] = count;
     if (c->ndim + 1 > TARN_MAX_DIMS) {
         tarnpy_usage(self->state, "field %s has too many dimensions for a batch",
                      c->field);
@@ -328,6 +375,21 @@ static PyObject *column_array(loader *self, const tarn_batch *batch, const tarn_
     if (tarn_array_init(&array, c->data, c->dtype, c->ndim + 1, shape, &err) != TARN_OK)
         return tarnpy_raise(self->state, &err);
     return tarnpy_ndarray(self->state, &array, true, owner);
+}
+
+/* (values, offsets) */
+static PyObject *column_ragged(loader *self, const tarn_batch *batch,
+                               const tarn_column *c, PyObject *owner)
+{
+    tarn_column offsets = {.field = c->field, .dtype = {'<', 'i', 8}};
+    offsets.data = (unsigned char *)(uintptr_t)c->offsets;
+    PyObject *values = column_array(self, c->offsets[batch->count], c, owner);
+    PyObject *ends =
+        values ? column_array(self, batch->count + 1, &offsets, owner) : NULL;
+    PyObject *pair = ends ? PyTuple_Pack(2, values, ends) : NULL;
+    Py_XDECREF(values);
+    Py_XDECREF(ends);
+    return pair;
 }
 
 /* *name is set to the name of the field in the file, if that decides. */
@@ -346,21 +408,11 @@ static each each_by_form(loader *self, const column *how_to, uint64_t sample,
     return form.form == TARN_FORM_BYTES ? EACH_BYTES : EACH_ARRAY;
 }
 
-/* Adds the sample and the field to the exception of a caller's decoder. */
-static void note_sample(const tarn_batch *batch, size_t i, const char *field)
-{
-    char key[128] = "?";
-    if (batch->keys)
-        tarn_printable(key, sizeof key, batch->keys + batch->key_offsets[i],
-                       (size_t)(batch->key_offsets[i + 1] - batch->key_offsets[i] - 1));
-    tarnpy_note("sample %s: field %s", key, field);
-}
-
 /* The bytes of one sample as an object. */
 static PyObject *piece(loader *self, const column *how_to, const tarn_batch *batch,
                        size_t i, const unsigned char *data, size_t size)
 {
-    const char *field = PyUnicode_AsUTF8AndSize(how_to->name, NULL), *stored = field;
+    const char *stored = PyUnicode_AsUTF8AndSize(how_to->name, NULL);
     each how = how_to->each == EACH_FORM
                    ? each_by_form(self, how_to, batch->samples[i], &stored)
                    : how_to->each;
@@ -371,16 +423,10 @@ static PyObject *piece(loader *self, const column *how_to, const tarn_batch *bat
     }
     PyObject *bytes = PyBytes_FromStringAndSize((const char *)data, (Py_ssize_t)size);
     if (!bytes || how == EACH_BYTES || how == EACH_ARRAY) return bytes;
-    PyObject *result = NULL;
-    if (how == EACH_CALL) {
-        result = PyObject_CallFunctionObjArgs(how_to->call, bytes, NULL);
-        if (!result && field) note_sample(batch, i, field);
-    } else {
-        PyObject *memory = PyMemoryView_FromObject(bytes);
-        if (stored && memory)
-            result = tarnpy_decode_memory(self->state, stored, memory, NULL);
-        Py_XDECREF(memory);
-    }
+    PyObject *memory = PyMemoryView_FromObject(bytes);
+    PyObject *result =
+        stored && memory ? tarnpy_decode_memory(self->state, stored, memory, NULL) : NULL;
+    Py_XDECREF(memory);
     Py_DECREF(bytes);
     return result;
 }
@@ -434,25 +480,60 @@ static PyObject *key_list(const tarn_batch *batch)
     return list;
 }
 
-/* The numbers and the epoch of the samples, for functions that need them. */
-static int put_numbers(PyObject *dict, const tarn_batch *batch)
+static PyObject *number_list(const uint64_t *numbers, size_t count)
 {
-    PyObject *list = PyList_New((Py_ssize_t)batch->count);
-    for (size_t i = 0; list && i < batch->count; i++) {
-        PyObject *number = PyLong_FromUnsignedLongLong(batch->samples[i]);
+    PyObject *list = PyList_New((Py_ssize_t)count);
+    for (size_t i = 0; list && i < count; i++) {
+        PyObject *number = PyLong_FromUnsignedLongLong(numbers[i]);
         if (!number || PyList_SetItem(list, (Py_ssize_t)i, number) != 0) Py_CLEAR(list);
     }
-    PyObject *numbers = PyUnicode_FromString("__number__");
-    PyObject *epoch = PyUnicode_FromString("__epoch__");
-    int failed = numbers && epoch ? 0 : -1;
-    if (!failed)
-        failed = tarnpy_put(dict, numbers, list);
+    return list;
+}
+
+/* What functions need to know of the samples: (their numbers, their places in the batch
+ * and their positions in the epoch, how many there were before some were left out, the
+ * epoch). */
+static int put_numbers(PyObject *dict, const tarn_batch *batch)
+{
+    uint64_t *places = PyMem_Calloc(2 * batch->count + 1, sizeof *places);
+    if (!places) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    size_t planned = tarn_batch_places(batch, places, places + batch->count);
+    PyObject *about =
+        Py_BuildValue("NNNnK", number_list(batch->samples, batch->count),
+                      number_list(places, batch->count),
+                      number_list(places + batch->count, batch->count),
+                      (Py_ssize_t)planned, (unsigned long long)batch->epoch);
+    PyMem_Free(places);
+    PyObject *name = PyUnicode_FromString("__about__");
+    int failed = name ? tarnpy_put(dict, name, about) : -1;
+    if (!name) Py_XDECREF(about);
+    Py_XDECREF(name);
+    return failed;
+}
+
+/* Masks and lengths follow the fields. */
+static int put_column(loader *self, PyObject *dict, const tarn_batch *batch, size_t i,
+                      PyObject *owner)
+{
+    const tarn_column *c = &batch->columns[i];
+    PyObject *value;
+    if (c->kind == TARN_COLUMN_ARRAY)
+        value = column_array(self, batch->count, c, owner);
+    else if (c->kind == TARN_COLUMN_RAGGED)
+        value = column_ragged(self, batch, c, owner);
     else
-        Py_XDECREF(list);
-    if (!failed)
-        failed = tarnpy_put(dict, epoch, PyLong_FromUnsignedLongLong(batch->epoch));
-    Py_XDECREF(numbers);
-    Py_XDECREF(epoch);
+        value = column_list(self, batch, c, &self->columns[i], owner);
+    if (i < self->n_columns) return tarnpy_put(dict, self->columns[i].name, value);
+    PyObject *name = value ? PyUnicode_FromString(c->field) : NULL;
+    if (!name) {
+        Py_XDECREF(value);
+        return -1;
+    }
+    int failed = tarnpy_put(dict, name, value);
+    Py_DECREF(name);
     return failed;
 }
 
@@ -471,14 +552,8 @@ static PyObject *batch_dict(loader *self, tarn_batch *batch)
     if (!failed && batch->keys)
         failed = tarnpy_put(dict, self->state->key_name, key_list(batch));
     if (!failed && self->numbers) failed = put_numbers(dict, batch);
-    for (size_t i = 0; !failed && i < batch->n_columns; i++) {
-        const tarn_column *c = &batch->columns[i];
-        PyObject *value =
-            c->kind == TARN_COLUMN_ARRAY
-                ? column_array(self, batch, c, (PyObject *)owner)
-                : column_list(self, batch, c, &self->columns[i], (PyObject *)owner);
-        failed = tarnpy_put(dict, self->columns[i].name, value);
-    }
+    for (size_t i = 0; !failed && i < batch->n_columns; i++)
+        failed = put_column(self, dict, batch, i, (PyObject *)owner);
     Py_DECREF(owner);
     if (!failed) return dict;
     Py_XDECREF(dict);
@@ -557,14 +632,15 @@ static PyObject *loader_set_epoch(PyObject *object, PyObject *number)
     Py_RETURN_NONE;
 }
 
-static PyObject *loader_state(PyObject *object, PyObject *unused)
+static PyObject *loader_state(PyObject *object, PyObject *args)
 {
     loader *self = (loader *)object;
     tarn_text text = {NULL, 0, 0};
     tarn_error err;
     tarn_status status;
-    if (enter(self) != 0) return NULL;
-    TARNPY_UNLOCKED(status, tarn_loader_state(self->loader, &text, &err));
+    unsigned long long before = 0;
+    if (!PyArg_ParseTuple(args, "|K:state", &before) || enter(self) != 0) return NULL;
+    TARNPY_UNLOCKED(status, tarn_loader_state_before(self->loader, before, &text, &err));
     self->busy = 0;
     PyObject *result = status == TARN_OK ? tarnpy_text(text.data, text.size)
                                          : tarnpy_raise(self->state, &err);
@@ -621,6 +697,60 @@ static PyObject *loader_skipped(PyObject *object, PyObject *unused)
     return list;
 }
 
+static PyObject *epoch_dict(const tarn_simulated_epoch *e)
+{
+    return Py_BuildValue(
+        "{sKsKsKsKsKsKsKsKsdsd}", "epoch", (unsigned long long)e->epoch, "batches",
+        (unsigned long long)e->batches, "samples", (unsigned long long)e->samples,
+        "wanted", (unsigned long long)e->wanted, "cached", (unsigned long long)e->cached,
+        "requests", (unsigned long long)e->requests, "bytes",
+        (unsigned long long)e->bytes, "kept", (unsigned long long)e->kept, "seconds",
+        e->seconds, "samples_per_second",
+        e->seconds > 0 ? (double)e->samples / e->seconds : 0);
+}
+
+static PyObject *simulate(loader *self, const tarn_simulation_options *o)
+{
+    tarn_error err;
+    tarn_simulation *sim;
+    tarn_simulated_epoch e;
+    PyObject *list = PyList_New(0);
+    tarn_status status = tarn_simulation_open(&self->loader, 1, o, &sim, &err);
+    if (status != TARN_OK) sim = NULL;
+    while (list && status == TARN_OK) {
+        Py_BEGIN_ALLOW_THREADS;
+        status = tarn_simulation_next(sim, &e, sizeof e, &err);
+        Py_END_ALLOW_THREADS;
+        if (status != TARN_OK) break;
+        PyObject *item = epoch_dict(&e);
+        if (!item || PyList_Append(list, item) != 0 || PyErr_CheckSignals() != 0)
+            Py_CLEAR(list);
+        Py_XDECREF(item);
+    }
+    tarn_simulation_close(sim);
+    if (!list || status == TARN_OK || status == TARN_END) return list;
+    Py_DECREF(list);
+    return tarnpy_raise(self->state, &err);
+}
+
+static PyObject *loader_simulate(PyObject *object, PyObject *args)
+{
+    loader *self = (loader *)object;
+    tarn_simulation_options o = TARN_SIMULATION_OPTIONS_INIT;
+    unsigned long long limit, epochs;
+    int cache;
+    if (!PyArg_ParseTuple(args, "KpKddI", &epochs, &cache, &limit, &o.latency,
+                          &o.bandwidth, &o.connections) ||
+        enter(self) != 0)
+        return NULL;
+    o.epochs = epochs;
+    o.cache = cache;
+    o.cache_limit = limit;
+    PyObject *result = simulate(self, &o);
+    self->busy = 0;
+    return result;
+}
+
 static PyObject *loader_close(PyObject *object, PyObject *unused)
 {
     loader *self = (loader *)object;
@@ -634,10 +764,11 @@ static PyObject *loader_close(PyObject *object, PyObject *unused)
 static PyMethodDef loader_methods[] = {
     {"set_epoch", loader_set_epoch, METH_O, NULL},
     {"back", loader_back, METH_NOARGS, NULL},
-    {"state", loader_state, METH_NOARGS, NULL},
+    {"state", loader_state, METH_VARARGS, NULL},
     {"info", loader_info, METH_NOARGS, NULL},
     {"stats", loader_stats, METH_NOARGS, NULL},
     {"skipped", loader_skipped, METH_NOARGS, NULL},
+    {"simulate", loader_simulate, METH_VARARGS, NULL},
     {"close", loader_close, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -47,10 +47,10 @@ static int parse(packing *p, flags *f, PyObject *args, PyObject *kwargs)
         "overwrite",  "no_sync",        "pax",       "level",    "threads", "lenient",
         "allow_pipe", "codec",          "header",    "version",  "dry_run", "progress",
         "include",    "exclude",        "renames",   "types",    "root",    "class_level",
-        "check",      "encoded",        NULL};
+        "check",      "encoded",        "task",      "tasks",    "job",     NULL};
     tarn_pack_options *o = &p->options;
     return PyArg_ParseTupleAndKeywords(
-        args, kwargs, "OO&$zO!O&OipO&O&pppppiIppzzIpOOOOOO&Iip:pack",
+        args, kwargs, "OO&$zO!O&OipO&O&pppppiIppzzIpOOOOOO&IipIIz:pack",
         TARNPY_KEYWORDS(words), &f->sources, tarnpy_path_or_none, &p->target, &o->fold,
         &PyDict_Type, &p->folds, tarnpy_number, &o->seed, &f->shuffle, &f->keys,
         &f->class_from_dir, tarnpy_number, &p->writer.max_count, tarnpy_number,
@@ -58,7 +58,7 @@ static int parse(packing *p, flags *f, PyObject *args, PyObject *kwargs)
         &p->sink.level, &o->threads, &f->lenient, &f->allow_pipe, &f->codec,
         &p->records.header, &p->records.version, &f->dry_run, &p->progress, &f->include,
         &f->exclude, &f->renames, &f->types, tarnpy_path_or_none, &p->root,
-        &o->class_level, &f->check, &f->encoded);
+        &o->class_level, &f->check, &f->encoded, &o->task, &o->tasks, &o->job);
 }
 
 static int take_flags(packing *p, const flags *f)
@@ -222,10 +222,10 @@ static PyObject *finish(PyObject *module, packing *p)
     else if (notices && !PyErr_Occurred() && show_end(p) == 0)
         folds = list_folds(r);
     if (folds)
-        return Py_BuildValue("(NKKKINK)", folds, (unsigned long long)r->files,
+        return Py_BuildValue("(NKKKINKO)", folds, (unsigned long long)r->files,
                              (unsigned long long)r->values,
                              (unsigned long long)r->skipped, r->classes, notices,
-                             (unsigned long long)r->bad);
+                             (unsigned long long)r->bad, r->existed ? Py_True : Py_False);
     Py_XDECREF(notices);
     return NULL;
 }
@@ -266,7 +266,40 @@ static PyObject *pack(PyObject *module, PyObject *args, PyObject *kwargs)
     return result;
 }
 
+/* --- Committing --------------------------------------------------------------------- */
+
+PyDoc_STRVAR(commit_doc,
+             "commit(path, append, overwrite, discard, no_sync, threads, tasks)\n--\n\n"
+             "See tarn.commit.");
+
+static PyObject *commit(PyObject *module, PyObject *args)
+{
+    tarn_commit_options o = TARN_COMMIT_OPTIONS_INIT;
+    tarn_commit_report r;
+    tarn_error err;
+    tarn_status status;
+    PyObject *path;
+    int append, overwrite, discard, no_sync;
+    if (!PyArg_ParseTuple(args, "O&ppppII:commit", tarnpy_path, &path, &append,
+                          &overwrite, &discard, &no_sync, &o.threads, &o.tasks))
+        return NULL;
+    o.append = append;
+    o.overwrite = overwrite;
+    o.discard = discard;
+    o.no_sync = no_sync;
+    TARNPY_UNLOCKED(status, tarn_commit(PyBytes_AsString(path), &o, &r, sizeof r, &err));
+    Py_DECREF(path);
+    if (status != TARN_OK) {
+        tarnpy_raise(tarnpy_module_state(module), &err);
+        return NULL;
+    }
+    return Py_BuildValue("(IIKKKO)", r.tasks, r.folds, (unsigned long long)r.shards,
+                         (unsigned long long)r.samples, (unsigned long long)r.members,
+                         r.existed ? Py_True : Py_False);
+}
+
 static PyMethodDef functions[] = {
+    {"commit", commit, METH_VARARGS, commit_doc},
     {"pack", (PyCFunction)(void (*)(void))pack, METH_VARARGS | METH_KEYWORDS, pack_doc},
     {NULL, NULL, 0, NULL},
 };

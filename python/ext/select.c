@@ -134,6 +134,78 @@ PyObject *tarnpy_handle_sequence(PyObject *self, PyObject *args)
     return tarnpy_raise(state_of(self), &err);
 }
 
+/* --- Batches of a run (tarn/schedule.h) ------------------------------------------------
+ */
+
+static PyObject *turn_list(const tarn_turn *turns, size_t count)
+{
+    PyObject *list = PyList_New((Py_ssize_t)count);
+    for (size_t i = 0; list && i < count; i++) {
+        const tarn_turn *t = &turns[i];
+        PyObject *item =
+            Py_BuildValue("(KKKKK)", (unsigned long long)t->epoch,
+                          (unsigned long long)t->step, (unsigned long long)t->rank,
+                          (unsigned long long)t->place, (unsigned long long)t->position);
+        if (!item || PyList_SetItem(list, (Py_ssize_t)i, item) != 0) Py_CLEAR(list);
+    }
+    return list;
+}
+
+/* when(key, batch, equal_batches, drop_last, epochs): all turns of a sample. */
+PyObject *tarnpy_handle_when(PyObject *self, PyObject *args)
+{
+    const char *key;
+    unsigned long long batch, epochs;
+    int equal, drop_last;
+    size_t room = 64, count = 0;
+    tarn_error err;
+    tarn_status status = TARN_OK;
+    tarn_schedule_options o = TARN_SCHEDULE_OPTIONS_INIT;
+    PyObject *result = NULL;
+    if (!PyArg_ParseTuple(args, "sKppK:when", &key, &batch, &equal, &drop_last, &epochs))
+        return NULL;
+    o.batch = batch;
+    o.equal_batches = equal;
+    o.drop_last = drop_last;
+    o.epochs = epochs;
+    tarn_turn *turns = PyMem_Malloc(room * sizeof *turns);
+    while (turns && status == TARN_OK) {
+        TARNPY_UNLOCKED(
+            status, tarn_dataset_when(set_of(self), key, &o, turns, room, &count, &err));
+        if (status != TARN_OK || count <= room) break;
+        room = count;
+        PyMem_Free(turns);
+        turns = PyMem_Malloc(room * sizeof *turns);
+    }
+    if (!turns)
+        PyErr_NoMemory();
+    else if (status != TARN_OK)
+        tarnpy_raise(state_of(self), &err);
+    else
+        result = turn_list(turns, count);
+    PyMem_Free(turns);
+    return result;
+}
+
+/* step(number, batch, equal_batches, drop_last): the samples of a batch. */
+PyObject *tarnpy_handle_step(PyObject *self, PyObject *args)
+{
+    unsigned long long step, batch;
+    int equal, drop_last;
+    tarn_error err;
+    tarn_status status;
+    tarn_dataset *set = NULL;
+    tarn_schedule_options o = TARN_SCHEDULE_OPTIONS_INIT;
+    if (!PyArg_ParseTuple(args, "KKpp:step", &step, &batch, &equal, &drop_last))
+        return NULL;
+    o.batch = batch;
+    o.equal_batches = equal;
+    o.drop_last = drop_last;
+    TARNPY_UNLOCKED(status,
+                    tarn_dataset_step(set_of(self), step, &o, &set, NULL, 0, &err));
+    return tarnpy_handle_made(self, status, set, &err);
+}
+
 PyObject *tarnpy_handle_state(PyObject *self, PyObject *number)
 {
     tarn_text text = {NULL, 0, 0};

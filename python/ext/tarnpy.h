@@ -43,6 +43,10 @@ typedef struct tarnpy_state {
     PyTypeObject *loader_type;
     PyTypeObject *loaded_type;
 
+    /* arena.c */
+    PyTypeObject *arena_type;
+    PyTypeObject *block_type;
+
     /* gnz.c */
     PyTypeObject *gnz_file_type;
     PyTypeObject *gnz_view_type;
@@ -78,6 +82,8 @@ int tarnpy_add_dataset(PyObject *module);
 int tarnpy_add_order(PyObject *module);
 int tarnpy_add_image(PyObject *module);
 int tarnpy_add_loader(PyObject *module);
+int tarnpy_add_arena(PyObject *module);
+int tarnpy_add_collate(PyObject *module);
 int tarnpy_add_gnz(PyObject *module);
 int tarnpy_add_iac(PyObject *module);
 int tarnpy_add_write(PyObject *module);
@@ -219,6 +225,19 @@ PyObject *tarnpy_as_numpy(tarnpy_state *state, PyObject *object);
 /* Describes an object with the buffer protocol (a NumPy array) as a tarn_array that
  * borrows its memory: release *buffer when done. TypeError for unsupported elements. */
 int tarnpy_array_from(PyObject *object, Py_buffer *buffer, tarn_array *out);
+
+/* --- Collation (collate.c) --------------------------------------------------------- */
+
+/* How arrays become one, as tarn._collate gives it: None for stacking, () for ragged
+ * arrays, or the options of padding. options points into the rest. */
+typedef struct tarnpy_form {
+    tarn_collate_options options;
+    tarn_value value;
+    int axes[TARN_MAX_DIMS];
+    uint64_t fixed[TARN_MAX_DIMS];
+} tarnpy_form;
+
+int tarnpy_form_get(tarnpy_state *state, PyObject *object, tarnpy_form *out);
 
 /* --- Values (value.c) -------------------------------------------------------------- */
 

@@ -95,6 +95,8 @@ typedef struct settings {
     unsigned digits, threads, uid, gid, mode;
     int names, rules, keep_order, flavour, keep_meta, silent, repeat_keys, exact_fields;
     PyObject *mtime; /* None or an int */
+    unsigned task, tasks;
+    const char *job;
     const char *mtime_text, *user, *group;
     int jpeg_quality, subsampling, webp_quality, webp_lossless, png_level, gzip_level,
         zstd_level, npz_stored, jxl_lossless, jxl_effort;
@@ -103,21 +105,63 @@ typedef struct settings {
 
 static int parse(settings *s, PyObject *args, PyObject *kwargs)
 {
-    static const char *const words[] = {
-        "kind",         "target",       "fold",         "stream",        "opener",
-        "hook",         "progress",     "encoder",      "encoders",      "fallback",
-        "start",        "max_count",    "max_size",     "roll",          "append",
-        "resume",       "overwrite",    "no_sync",      "allow_pipe",    "filter",
-        "level",        "digits",       "threads",      "uid",           "gid",
-        "mode",         "names",        "rules",        "keep_order",    "flavour",
-        "keep_meta",    "mtime",        "mtime_text",   "user",          "group",
-        "jpeg_quality", "subsampling",  "webp_quality", "webp_lossless", "png_level",
-        "gzip_level",   "zstd_level",   "npz_stored",   "silent",        "repeat_keys",
-        "exact_fields", "jxl_lossless", "jxl_effort",   "jxl_distance",  NULL};
+    static const char *const words[] = {"kind",
+                                        "target",
+                                        "fold",
+                                        "stream",
+                                        "opener",
+                                        "hook",
+                                        "progress",
+                                        "encoder",
+                                        "encoders",
+                                        "fallback",
+                                        "start",
+                                        "max_count",
+                                        "max_size",
+                                        "roll",
+                                        "append",
+                                        "resume",
+                                        "overwrite",
+                                        "no_sync",
+                                        "allow_pipe",
+                                        "filter",
+                                        "level",
+                                        "digits",
+                                        "threads",
+                                        "uid",
+                                        "gid",
+                                        "mode",
+                                        "names",
+                                        "rules",
+                                        "keep_order",
+                                        "flavour",
+                                        "keep_meta",
+                                        "mtime",
+                                        "mtime_text",
+                                        "user",
+                                        "group",
+                                        "jpeg_quality",
+                                        "subsampling",
+                                        "webp_quality",
+                                        "webp_lossless",
+                                        "png_level",
+                                        "gzip_level",
+                                        "zstd_level",
+                                        "npz_stored",
+                                        "silent",
+                                        "repeat_keys",
+                                        "exact_fields",
+                                        "jxl_lossless",
+                                        "jxl_effort",
+                                        "jxl_distance",
+                                        "task",
+                                        "tasks",
+                                        "job",
+                                        NULL};
     return PyArg_ParseTupleAndKeywords(
         args, kwargs,
         "iO&|z$OOOOOOOO&O&O&ippppp"
-        "iiIIIIIiipipOzzziiipiiipppppid:_open",
+        "iiIIIIIiipipOzzziiipiiipppppidIIz:_open",
         TARNPY_WORDS(words), &s->kind, tarnpy_path, &s->target, &s->fold, &s->stream,
         &s->opener, &s->hook, &s->progress, &s->encoder, &s->encoders, &s->fallback,
         tarnpy_number, &s->start, tarnpy_number, &s->max_count, tarnpy_number,
@@ -127,7 +171,7 @@ static int parse(settings *s, PyObject *args, PyObject *kwargs)
         &s->mtime, &s->mtime_text, &s->user, &s->group, &s->jpeg_quality, &s->subsampling,
         &s->webp_quality, &s->webp_lossless, &s->png_level, &s->gzip_level,
         &s->zstd_level, &s->npz_stored, &s->silent, &s->repeat_keys, &s->exact_fields,
-        &s->jxl_lossless, &s->jxl_effort, &s->jxl_distance);
+        &s->jxl_lossless, &s->jxl_effort, &s->jxl_distance, &s->task, &s->tasks, &s->job);
 }
 
 static settings defaults(void)
@@ -234,6 +278,9 @@ static tarn_status open_fold(writer *w, const settings *s,
     o.roll = (tarn_roll)s->roll;
     o.threads = s->threads;
     o.no_sync = s->no_sync;
+    o.task = s->task;
+    o.tasks = s->tasks;
+    o.job = s->job;
     o.writer = tar;
     return tarn_fold_writer_open(PyBytes_AsString(s->target), s->fold ? s->fold : "", &o,
                                  &w->is.fold, err);

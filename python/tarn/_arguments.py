@@ -91,3 +91,18 @@ def names(name: str, value: Any) -> list[str]:
         if all(isinstance(one, str) for one in given):
             return given
     raise UsageError(f"{name} must be a list of str, not {value!r}")
+
+
+def task_of(task: tuple[int, int | None] | None, job: str | None) -> dict[str, Any]:
+    """The arguments of the extension for task=(i, n); n may be None only for a writer."""
+    if task is None:
+        return {"task": 0, "tasks": 0, "job": job}
+    try:
+        index, count = task
+    except (TypeError, ValueError):
+        raise UsageError(f"task must be (i, n), not {task!r}") from None
+    if count is None:
+        index = whole("the number of the task", index, 0, 99_998)
+        return {"task": index, "tasks": 2**32 - 1, "job": job}
+    count = whole("the number of tasks", count, 1, 99_999)
+    return {"task": whole("the number of the task", index, 0, count - 1), "tasks": count, "job": job}

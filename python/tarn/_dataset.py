@@ -13,7 +13,8 @@ import numpy
 from . import _tarn
 from ._arguments import integer, names, real, reals, whole, word
 from ._lazy import LazySample
-from ._maps import MapAll, MapFields, MapGroup, MixParts
+from ._maps import BatchMap, MapAll, MapFields, MapGroup, MixParts
+from ._random import prepared
 from ._ordering import UNEVEN, Kind, Uneven, order_arguments
 from ._reading import IMAGES, Decoder, Reading, extension, stored_names
 from ._recipe import MixRecipe, Recipe, Step, run, same
@@ -22,7 +23,11 @@ from .errors import UsageError, shown as shown_text
 if TYPE_CHECKING:
     from typing import Self
 
+    from ._browse import Page, Sheet
     from ._loader import Loader
+    from ._pad import Pad
+    from ._schedule import Turn
+    from ._workers import Workers
 
 __all__ = ["Dataset", "mix", "open"]
 
@@ -169,7 +174,7 @@ class Dataset(_tarn.Dataset):
 
     @property
     def info(self) -> dict[str, Any]:
-        """Counts: samples, samples in the file, shards; epoch and rank. "left_out" counts the
+        """Counts: samples, samples in the file, shards; epoch, seed and rank. "left_out" counts the
         samples that are not in the dataset because they lack a listed field, and "lacking" has,
         for each such field, how many samples of the file lack it. "dropped" counts those left out
         by drop_ambiguous.
@@ -346,6 +351,9 @@ class Dataset(_tarn.Dataset):
             **fields: Callable[[Any], Any]) -> Self:
         """Applies a function to each sample, and separate functions to fields.
 
+        A function with a parameter named rng gets a `numpy.random.Generator`. In a loader it depends
+        only on the seed, the epoch and the position in the epoch; elsewhere it is new each time.
+
         >>> ds.map(lambda sample: sample["cls"] + 1)[0]
         1
         >>> ds.map(txt=str.upper)[0]["txt"]
@@ -354,10 +362,17 @@ class Dataset(_tarn.Dataset):
         for name in fields:
             if name not in self.fields and not (self._maps or self._parts):  # these may add it
                 raise UsageError(f"map: no field {name}; available: " + ", ".join(self.fields))
-        more: list[Callable[[Any], Any]] = [MapFields(fields)] if fields else []
+        more: list[Callable[[Any], Any]] = []
+        if fields:
+            more.append(MapFields({name: prepared(each) for name, each in fields.items()}))
         if function is not None:
-            more.append(function)
-        return self._with(maps=(*self._maps, *more))
+            more.append(prepared(function))
+        return self._mapped("map", *more)
+
+    def _mapped(self, method: str, *functions: Callable[[Any], Any]) -> Self:
+        if self._maps and isinstance(self._maps[-1], BatchMap) and method != "batch_map":
+            raise UsageError(f"{method}: functions of samples come before those of batches (batch_map)")
+        return self._with(maps=(*self._maps, *functions))
 
     def map_all(self, function: Callable[[Any], Any]) -> Self:
         """Applies the function to every field of every sample.
@@ -365,7 +380,7 @@ class Dataset(_tarn.Dataset):
         >>> ds.map_all(str)[1]
         {'__key__': 'jay', 'txt': 'A jay.', 'cls': '1'}
         """
-        return self._with(maps=(*self._maps, MapAll(function)))
+        return self._mapped("map_all", MapAll(prepared(function)))
 
     def map_tuple(self, *functions: Callable[[Any], Any]) -> Self:
         """Applies one of `functions` to each field, in the order of `fields`.
@@ -375,7 +390,8 @@ class Dataset(_tarn.Dataset):
         """
         if len(functions) != len(self.fields):
             raise UsageError(f"map_tuple: {len(functions)} functions for {len(self.fields)} fields")
-        return self._with(maps=(*self._maps, MapFields(dict(zip(self.fields, functions)))))
+        prepare = map(prepared, functions)
+        return self._mapped("map_tuple", MapFields(dict(zip(self.fields, prepare))))
 
     def map_group(self, function: Callable[..., Sequence[Any]], fields: Sequence[str]) -> Self:
         """Applies a function to several fields together; it must return as many values.
@@ -383,7 +399,18 @@ class Dataset(_tarn.Dataset):
         >>> ds.map_group(lambda txt, cls: (txt * cls, cls * 2), ["txt", "cls"])[1]
         {'__key__': 'jay', 'txt': 'A jay.', 'cls': 2}
         """
-        return self._with(maps=(*self._maps, MapGroup(function, names("fields", fields))))
+        return self._mapped("map_group", MapGroup(prepared(function), names("fields", fields)))
+
+    def batch_map(self, function: Callable[[Any], Any]) -> Self:
+        """Applies a function to each batch of a loader. It gets the batch as the loader would return
+        it and returns any batch, also with another number of samples. Such a dataset has no single
+        samples.
+
+        >>> counted = ds.batch_map(lambda batch: {"n": len(batch["cls"]), "sum": batch["cls"].sum()})
+        >>> [batch["n"] for batch in counted.loader(3)]
+        [3, 1]
+        """
+        return self._mapped("batch_map", BatchMap(prepared(function)))
 
     def group(self, *templates: str, replace: bool = False, seed: int = 0) -> Self:
         """Chooses one of several views of each sample, a different one each epoch.
@@ -520,7 +547,8 @@ class Dataset(_tarn.Dataset):
         return self._handle.read_batch(indices, wanted, out)
 
     def loader(self, batch_size: int, *, shuffle: bool = False, seed: int = 0,
-               threads: int | None = None, prefetch: int = 0, epochs: int = 0,
+               threads: int | None = None, workers: Workers = 0, timeout: float | None = None,
+               collate: Callable[[list[Any]], Any] | None = None, prefetch: int = 0, epochs: int = 0,
                rank: int | None = None, world_size: int | None = None, uneven: Uneven | None = None,
                drop_last: bool = False, equal_batches: bool | None = None,
                on_error: Literal["raise", "skip", "replace"] = "raise",
@@ -534,7 +562,9 @@ class Dataset(_tarn.Dataset):
                dtype: Literal["uint8", "float32", "float16"] | None = None,
                layout: Literal["HWC", "CHW"] | None = None,
                mean: Sequence[float] | None = None, std: Sequence[float] | None = None,
-               reduce: float | None = None, masks: Sequence[str] = ()) -> Loader:
+               reduce: float | None = None, masks: Sequence[str] = (),
+               pad: Mapping[str, float | Pad] | None = None,
+               ragged: Sequence[str] = ()) -> Loader:
         """Returns batches of samples, which native threads read and decode in advance.
 
         batch_size: samples in a batch. Batch k of a rank always has the same positions in the
@@ -542,7 +572,14 @@ class Dataset(_tarn.Dataset):
         shuffle, seed: the same as calling `self.shuffle(seed)` before. Image augmentation uses the
             same seed.
         threads: number of threads; None uses one per core, 0 does the work in the calling thread.
-        prefetch: batches prepared in advance; 0 chooses enough to keep the threads busy.
+        workers: where Python functions run (those of map, batch_map, collate and decoders): 0 in
+            the caller's thread, 4 in four processes, "processes" or "threads" with one per core,
+            ("threads", 4) in four threads. The batches are the same. docs/guides/transforms.md says
+            which to choose.
+        timeout: seconds that a function may take for a sample, in processes. After that its process
+            is ended, and the sample cannot be used.
+        collate: a function of the list of samples, which returns the batch.
+        prefetch: batches prepared in advance; 0 chooses enough to keep the threads and workers busy.
         epochs: the total number of epochs; 0 means no limit.
         rank, world_size, uneven: the same as calling `self.shard(rank, world_size, uneven=uneven)`
             before. Without rank and world_size, and if the dataset has no shard, they are those of
@@ -566,8 +603,12 @@ class Dataset(_tarn.Dataset):
         masks: fields with labels that follow the image of their sample: the same crop, resize and
             flip, with the nearest label. Label maps (seg8, seg16, seg24, seg32) always do.
 
-        Functions given to `map` run in the caller's thread, on samples that the threads have
-        decoded.
+        pad: fields whose arrays have different shapes, each with the number that fills them up to
+            the longest of the batch, or with a `tarn.Pad`. ragged: fields whose arrays are joined
+            along their first axis; their values in a batch are a `tarn.Ragged`. Both are also for
+            the results of functions.
+
+        Functions get samples that the native threads have decoded, as `ds[i]` returns them.
 
         >>> [batch["cls"].tolist() for batch in ds.loader(batch_size=2, threads=2)]
         [[0, 1], [2, 3]]
@@ -587,11 +628,84 @@ class Dataset(_tarn.Dataset):
         if shuffle:
             self._warn_of_shard()
         return loader_of(self._shuffled(seed) if shuffle else self, batch_size, seed=seed,
-                         threads=threads, prefetch=prefetch, epochs=epochs, rank=rank,
+                         threads=threads, workers=workers, timeout=timeout, collate=collate,
+                         prefetch=prefetch, epochs=epochs, rank=rank,
                          world_size=world_size, uneven=uneven, drop_last=drop_last,
                          equal_batches=equal_batches, on_error=on_error, max_errors=max_errors,
                          keys=keys, integers=integers, array_type=array_type,
-                         pin_memory=pin_memory, image=image, masks=masks)
+                         pin_memory=pin_memory, pad=pad, ragged=ragged, image=image,
+                         masks=masks)
+
+    def browse(self, *, serve: bool = True, count: int = 120,
+               problems: Iterable[Any] | None = None) -> Page | Sheet:
+        """Shows the dataset as a page: a grid of samples, all fields of a sample, search, histograms,
+        filters, and a selection that can be exported for `filter`. See docs/guides/browse.md.
+
+        serve: start a server on this machine, whose page a notebook shows in a frame. The result has
+            `url` and `close()`. False returns a contact sheet instead, the HTML of the first samples,
+            which needs no server: `ds.browse(serve=False).save("page.html")`.
+        count: samples in a contact sheet.
+        problems: samples to mark: keys, (key, reason) pairs, or `Loader.skipped()`.
+
+        The page shows fields as they are stored, without functions given to `map`.
+
+        >>> with ds.browse() as page:
+        ...     page.url.startswith("http://127.0.0.1:")
+        True
+        >>> ds.browse(serve=False).count("<figure>")
+        4
+        """
+        from ._browse import browse
+
+        return browse(self, bool(serve), whole("count", count, 1, 10000), problems)
+
+    # --- Batches of a run ---
+
+    def when(self, key: str, batch_size: int, *, epochs: int = 1, rank: int | None = None,
+             world_size: int | None = None, uneven: Uneven | None = None, drop_last: bool = False,
+             equal_batches: bool | None = None) -> list[Turn]:
+        """Returns when a loader with these arguments delivers the sample with this key: a list of
+        `Turn(epoch, step, rank, place, position)`, for all ranks. It has several turns per epoch if
+        the order repeats samples, and none if the epoch omits this one.
+
+        epochs: how many epochs to search, starting with that of the dataset. The other arguments
+        are those of `loader`; rank does not matter, because all ranks are searched. Positions are
+        computed, without going through the epoch, and counted from 0.
+
+        >>> ds.shuffle(seed=7).when("jay", 2)
+        [Turn(epoch=0, step=1, rank=0, place=0, position=2)]
+        >>> [turn.step for turn in ds.shuffle(seed=7).when("jay", 1, world_size=2, epochs=3)]
+        [1, 1, 1]
+        """
+        from ._schedule import Turn, divided
+
+        if rank is None and world_size is not None:
+            rank = 0
+        ranks, equal = divided(self, rank, world_size, uneven, equal_batches)
+        found = ranks._handle.when(names("key", [key])[0],
+                                   whole("batch_size", batch_size, 1, 2**24), equal,
+                                   bool(drop_last), whole("epochs", epochs))
+        return [Turn(*numbers) for numbers in found]
+
+    def at(self, step: int, batch_size: int, *, rank: int | None = None,
+           world_size: int | None = None, uneven: Uneven | None = None, drop_last: bool = False,
+           equal_batches: bool | None = None) -> Self:
+        """Returns the samples of batch number `step` of a loader with these arguments, as a dataset.
+
+        Steps are counted from 0, from the beginning of the dataset's epoch, and continue in the
+        next epochs. The arguments are those of `loader`.
+
+        >>> ds.shuffle(seed=7).at(1, 2).keys()
+        ['jay', 'owl']
+        >>> [batch["__key__"] for batch in ds.shuffle(seed=7).loader(2)][1]
+        ['jay', 'owl']
+        """
+        from ._schedule import divided
+
+        ranks, equal = divided(self, rank, world_size, uneven, equal_batches)
+        made: Self = ranks._step("step", whole("step", step, 0, 2**64 - 1),
+                                 whole("batch_size", batch_size, 1, 2**24), equal, bool(drop_last))
+        return made
 
     # --- Object protocol ---
 
@@ -775,8 +889,8 @@ def open(path: PathLike, fold: str | None = None, fields: Iterable[str] | None =
     key_column: in a record pack, the column with the keys. decompress: whether to decompress the
         payloads of a record pack.
     cache: for a URL, a folder for what is fetched; any number of processes and datasets may share
-        it. None takes that of the environment variable TARN_CACHE; without it nothing is kept.
-        Compressed archives need it: they are copied there once, decompressed.
+        it. None takes that of the environment variable TARN_CACHE; without it, and with "", nothing
+        is kept. Compressed archives need it: they are copied there once, decompressed.
     cache_limit: the bytes that the cache may take on disk; 0 means no limit.
     index: for the URL of a fold, a local index of its shards, used instead of the one beside them.
 
@@ -804,7 +918,8 @@ def open(path: PathLike, fold: str | None = None, fields: Iterable[str] | None =
         "key_column": key_column, "decompress": decompress,
     }
     if "://" in where:
-        options["cache"] = None if cache is None else os.path.abspath(os.fspath(cache))
+        folder = None if cache is None else os.fspath(cache)
+        options["cache"] = os.path.abspath(folder) if folder else folder
         options["cache_limit"] = whole("cache_limit", cache_limit, 0, 2**64 - 1)
         options["index"] = None if index is None else os.path.abspath(os.fspath(index))
     else:

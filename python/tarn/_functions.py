@@ -1,20 +1,32 @@
-"""The Python part of a loader: functions given to `map`, Python decoders, and their failures."""
+"""The Python part of a loader: batches on their way through functions, and samples that fail there.
+
+Batches of the native loader become jobs of a pool, in order. The caller's thread does everything
+here; docs/internals/workers.md describes the rules.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections import deque
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy
-
 from . import _tarn
-from ._collate import collate
-from .errors import FormatError
+from ._pad import Ragged
+from ._results import assemble
+from ._work import Failure, Part, kept_of, taken
+from ._workers import Job, Pool
+from .errors import Error, FormatError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ._dataset import Dataset
 
 Batch = dict[str, Any]
+
+# : Counts of the native loader that include batches the caller has not received.
+COUNTS = ("batches", "samples", "skipped", "bytes", "fallbacks")
 
 
 class Skipped(NamedTuple):
@@ -26,208 +38,208 @@ class Skipped(NamedTuple):
     reason: str
 
 
-def needs_python(dataset: Dataset) -> bool:
-    """Whether samples go through functions of the caller."""
-    return bool(dataset._maps) or dataset._parts is not None
+class _Taken(Job):
+    """A batch of the native loader."""
+
+    def __init__(self, batch: Batch, part: Part, before: Mapping[str, Any]) -> None:
+        super().__init__(part)
+        self.batch = batch
+        self.before = before  # counts of the native loader before it
+        self.faults: dict[int, Skipped] = {}  # of the native loader, by place
 
 
-class _Failed:
-    """Stands for a value whose decoder raised."""
-
-    def __init__(self, error: Exception) -> None:
-        self.error = error
+def ragged_of(options: Mapping[str, Any]) -> list[str]:
+    """Returns the fields that the native loader makes ragged."""
+    return [name for name, form in options["forms"].items() if form == ()]
 
 
-class Guarded:
-    """A Python decoder whose exceptions leave a hole in the batch."""
-
-    def __init__(self, decoder: Callable[[bytes], Any]) -> None:
-        self.decoder = decoder
-
-    def __call__(self, data: bytes) -> Any:
-        try:
-            return self.decoder(data)
-        except Exception as error:
-            return _Failed(error)
-
-
-class Plan:
-    """The samples that batches would have if all of them could be used. They come from a loader
-    that reads no fields; it catches up with the real loader only after a batch with skipped
-    samples."""
-
-    def __init__(self, dataset: Dataset, options: Mapping[str, Any]) -> None:
-        self._handle = dataset._handle
-        self._options = {**options, "threads": 0, "epochs": 0, "image": None, "no_keys": True}
-        self._state: str | None = None
-        self._loader: _tarn.Loader | None = None
-
-    def restart(self, state: str | None) -> None:
-        self._state = state
-        self._loader = None
-
-    def numbers(self, native: _tarn.Loader, epoch: int) -> list[int]:
-        """Returns the sample numbers planned for the last batch of native."""
-        left = native.info()["left"]
-        if self._loader is not None:
-            info = self._loader.info()
-            if info["epoch"] != epoch or info["left"] <= left:
-                self._loader = None
-        if self._loader is None:
-            self._loader = _tarn.Loader(self._handle, None, (), state=self._state, **self._options)
-            if self._loader.info()["epoch"] != epoch:
-                self._loader.set_epoch(epoch)
-        out: list[int] = []
-        while self._loader.info()["left"] > left:
-            out = next(self._loader)["__number__"]
-        return out
-
-
-def _places(numbers: Sequence[int], planned: Sequence[int], policy: str) -> list[int | None]:
-    """Returns the planned position of each sample in its batch; None for one that replaces
-    another."""
-    if policy == "replace":
-        return [i if number == planned[i] else None for i, number in enumerate(numbers)]
-    out: list[int | None] = []
-    at = 0
-    for number in numbers:
-        at = planned.index(number, at) + 1
-        out.append(at - 1)
-    return out
+def with_ragged(batch: Batch, names: Sequence[str]) -> Batch:
+    """Gives ragged fields of a native batch their type."""
+    for name in names:
+        if isinstance(batch[name], tuple):  # not if no sample was ever loaded
+            batch[name] = Ragged(*batch[name])
+    return batch
 
 
 class Functions:
-    """Batches of the results of the caller's functions, made in the caller's thread.
+    """Batches of the results of the caller's functions.
 
-    The native loader decodes. Its batch is split into samples, as `ds[i]` would return them, which
-    are batched again after the functions given to `map`. If the sources of a mix have their own
-    functions, samples are read one by one. Without either, only samples whose decoder raised are
-    removed.
+    The native loader decodes. Its batches are requested before the caller needs them, as many as
+    the pool wants, so the position that counts is the one before the first of them.
     """
 
-    def __init__(self, dataset: Dataset, fields: tuple[Any, ...], options: Mapping[str, Any]) -> None:
+    def __init__(self, dataset: Dataset, pool: Pool, options: Mapping[str, Any]) -> None:
         self.dataset = dataset
-        self.guarded = [field[0] for field in fields if isinstance(field[2], Guarded)]
-        self.maps = needs_python(dataset)
-        self.policy = options["on_error"]
+        self.ragged = ragged_of(options)
+        self.pool = pool
+        self.work = pool.work
+        self.pid = os.getpid()
         self.limit = options["error_limit"]
-        self.no_keys = options["no_keys"]
-        self.skipped: list[Skipped] = []  # including those of the native loader
+        self.skipped: list[Skipped] = []  # those of all kinds, of the batches that were received
         self.failed = 0  # of these, in Python
-        self._native_skipped = 0
-        self._plan = Plan(dataset, options)
-        self._at: Dataset = dataset  # in the epoch of the last batch
+        self._jobs: deque[_Taken] = deque()
+        self._failure: BaseException | None = None  # of the native loader, after the jobs
+        self._native_listed = 0  # of its list of skipped samples
+        self._lost = dict.fromkeys(COUNTS, 0)  # counts of batches that were dropped
 
-    def resume(self, dataset: Dataset, state: str) -> None:
-        """Resumes from a state; the sources of a mix continue at their positions in it."""
-        self.dataset = self._at = dataset._with(handle=dataset._handle.resume(state))
-        self.skipped, self.failed, self._native_skipped = [], 0, 0
-        self._plan.restart(state)
+    @property
+    def ahead(self) -> int:
+        """How many batches of the native loader the caller has not received."""
+        return len(self._jobs)
 
-    def restart(self) -> None:
-        """Called when the native loader is at the beginning of an epoch."""
-        self._plan.restart(None)
+    def drop(self, native: _tarn.Loader) -> None:
+        """Forgets the batches in progress, because the position changes."""
+        if self._jobs:
+            before, now = self._jobs[0].before, native.stats()
+            for name in COUNTS:
+                self._lost[name] += now[name] - before[name]
+            self.pool.forget(self._jobs)
+            for job in self._jobs:
+                job.end()
+            self._jobs.clear()
+        self._failure = None
 
-    def __call__(self, batch: Batch, native: _tarn.Loader) -> Any:
-        count = native.stats()["skipped"]
-        before = len(self.skipped), self.failed, self._native_skipped
-        try:
-            return self._made(batch, native, count)
-        except BaseException:
-            listed, self.failed, self._native_skipped = before
-            del self.skipped[listed:]
-            raise
+    def counts(self, native: _tarn.Loader) -> dict[str, Any]:
+        """Returns the statistics of the native loader, for the batches that were received."""
+        stats = native.stats()
+        now = self._jobs[0].before if self._jobs else stats
+        counted = {name: now[name] - self._lost[name] for name in COUNTS}
+        counted["skipped"] += self.failed
+        return {**stats, **counted}
 
-    def _made(self, batch: Batch, native: _tarn.Loader, skipped: int) -> Any:
-        numbers, epoch = batch.pop("__number__"), batch.pop("__epoch__")
-        if self.dataset._parts is not None and self._at.epoch != epoch:
-            self._at = self.dataset._at_epoch(epoch)
-        places: Sequence[int | None] = range(len(numbers))
-        faults: list[tuple[int, Skipped]] = []
-        if skipped > self._native_skipped:
-            planned = self._plan.numbers(native, epoch)
-            places = _places(numbers, planned, self.policy)
-            holes = sorted(set(range(len(planned))).difference(places))
-            faults += zip(holes, map(Skipped._make, native.skipped()[self._native_skipped:]))
-            self._native_skipped = skipped
-        results: list[Any] = [
-            None if place is None else self._one(batch, i, place, numbers[i], epoch, faults)
-            for i, place in enumerate(places)]
-        faults.sort(key=lambda fault: fault[0])
-        self.skipped += [fault for _, fault in faults]
-        if skipped + self.failed > self.limit:
-            raise FormatError(f"more than {self.limit} samples cannot be used, which is the limit "
-                              f"(max_errors); the last one: {self.skipped[-1].reason}")
-        kept = self._kept(results, epoch)
-        if self.maps:
-            return collate([results[i] for i in kept])
-        return batch if None not in results else _taken(batch, kept)
+    # --- Batches ---
 
-    def _kept(self, results: Sequence[Any], epoch: int) -> list[int]:
-        """Returns which samples the batch has; one may be repeated to replace others."""
-        usable = [i for i, result in enumerate(results) if result is not None]
-        if results and not usable:
-            raise FormatError(f"no sample of a batch of epoch {epoch} can be used: "
-                              f"{self.skipped[-1].reason}")
-        if self.policy != "replace" or len(usable) == len(results):
-            return usable
-        kept, following = [], usable[0]
-        for i in range(len(results) - 1, -1, -1):
-            following = i if results[i] is not None else following
-            kept.append(following)
-        return kept[::-1]
+    def next(self, native: _tarn.Loader) -> Any:
+        """Returns the next batch, and None for one without samples. After a failure the next call
+        tries the same batch again."""
+        self._fill(native)
+        if not self._jobs:
+            failure, self._failure = self._failure, None
+            if failure is not None:
+                raise failure
+            next(native)  # the end of the epoch
+            raise RuntimeError("the loader has more batches than it said")
+        job = self._jobs[0]
+        if job.part.planned:
+            self.pool.wait(job)
+        batch = self._finished(job, native)
+        self._jobs.popleft().end()
+        return batch
 
-    def _one(self, batch: Batch, i: int, place: int, number: int, epoch: int,
-             faults: list[tuple[int, Skipped]]) -> Any:
-        """Returns the result for a sample; None if it cannot be used."""
-        where = ""
-        try:
-            for name in self.guarded:
-                value = batch[name][i]
-                if isinstance(value, _Failed):
-                    where = f": field {name}"
-                    raise value.error
-            if not self.maps:
-                return True
-            if self.dataset._parts is not None:
-                result = self._at._sample(number)
-                if self.no_keys and isinstance(result, dict):
-                    result.pop("__key__", None)
-            else:
-                result = self.dataset._through_maps(self._sample(batch, i))
-            if result is None:
-                raise FormatError("a function given to map returned None")
-            return result
-        except Exception as error:
-            key = batch["__key__"][i] if "__key__" in batch else self._key(number)
-            if self.policy == "raise":
-                error.add_note(f"sample {key}{where}")
-                raise
-            reason = f"sample {key}{where}: {error!r}"
-            faults.append((place, Skipped(epoch, number, key, reason)))
-            self.failed += 1
+    def _fill(self, native: _tarn.Loader) -> None:
+        while self._failure is None and self.pool.depth(self._jobs) and native.info()["left"]:
+            before = native.stats()
+            try:
+                batch = next(native)
+            except Exception as error:
+                if not self._jobs:
+                    raise
+                self._failure = error  # raised when the caller gets there
+                return
+            self._jobs.append(job := self._job(batch, before, native))
+            if job.part.planned:
+                self.pool.submit(job)
+
+    def _job(self, batch: Batch, before: Mapping[str, Any], native: _tarn.Loader) -> _Taken:
+        numbers, places, positions, planned, epoch = with_ragged(batch, self.ragged).pop("__about__")
+        columns = self.work.columns(batch)
+        own = range(len(numbers))
+        if self.work.policy == "replace" and len(set(places)) < len(places):
+            own = [i for i, place in enumerate(places) if place == i]  # type: ignore[assignment]
+            columns, batch = taken(columns, own), taken(batch, own)
+        part = Part(columns, [numbers[i] for i in own], [positions[i] for i in own],
+                    [places[i] for i in own], planned, epoch)
+        job = _Taken(batch, part, before)
+        skipped = native.stats()["skipped"] - before["skipped"]
+        if skipped:
+            holes = sorted(set(range(planned)).difference(part.slots))
+            listed = native.skipped()[self._native_listed:]
+            self._native_listed += len(listed)
+            job.faults = dict(zip(holes, map(Skipped._make, listed)))
+        return job
+
+    def _finished(self, job: _Taken, native: _tarn.Loader) -> Any:
+        part, policy = job.part, self.work.policy
+        if not part.planned:
             return None
+        failures: dict[int, Failure] = {}
+        for chunk in job.chunks:
+            if chunk.results is not None:
+                failures.update({chunk.first + i if i >= 0 else i: failure
+                                 for i, failure in chunk.results.failures.items()})
+        if -1 in failures:
+            job.retry()
+            self._raise_of_batch(job, failures[-1])
+        if failures and policy == "raise":
+            job.retry()
+            self._raise(job, min(failures), failures[min(failures)])
+        faults = {part.slots[i]: self._skipped(job, i, failure) for i, failure in failures.items()}
+        faults.update(job.faults)
+        found = [fault for _, fault in sorted(faults.items())]
+        before = job.before["skipped"] - self._lost["skipped"] + self.failed
+        holes = part.planned - len(part) + len(failures)
+        if before + holes > self.limit:
+            raise FormatError(f"more than {self.limit} samples cannot be used, which is the limit "
+                              f"(max_errors); the last one: {found[-1].reason}")
+        kept = kept_of(part.slots, failures, part.planned, policy)
+        if not kept:
+            raise FormatError(f"no sample of a batch of epoch {part.epoch} can be used: {found[-1].reason}")
+        batch = self._made(job, kept)
+        self.skipped += found
+        self.failed += len(failures)
+        return batch
 
-    def _key(self, number: int) -> str:
-        """Returns the key of a sample by its number, for batches without keys."""
-        return self._at._handle.unordered().keys([number])[0]
+    def _made(self, job: _Taken, kept: Sequence[int]) -> Any:
+        work, part = self.work, job.part
+        if work.whole:
+            results = job.chunks[0].results
+            assert results is not None
+            return results.values
+        everything = list(kept) == list(range(len(part)))
+        if everything and job.layout is not None and all(chunk.stored is not None for chunk in job.chunks):
+            rest: dict[int, list[Any]] = {i: [] for i, column in enumerate(job.layout.columns)
+                                          if column is None}
+            for chunk in job.chunks:
+                for i, values in (chunk.stored or {}).items():
+                    rest[i] += values
+            made = assemble(job.layout, job.memory, len(part), rest, work.join)
+        else:
+            values = [value for chunk in job.chunks for value in chunk.values()]
+            made = work.join([values[i] for i in kept])
+            if everything:
+                self.pool.learn(values, made)
+        if work.by_sample:
+            return made
+        whole = Part(job.batch, part.numbers, part.positions, part.slots, part.planned, part.epoch)
+        return work.complete(whole, kept, made)
 
-    def _sample(self, batch: Batch, i: int) -> dict[str, Any]:
-        """Returns sample i of a batch, as the dataset would return it."""
-        dataset = self.dataset
-        out: dict[str, Any] = {}
-        for name, column in batch.items():
-            value = column[i]
-            if isinstance(value, numpy.generic) and dataset.kind != "gnz":
-                value = value.item()
-            out[name] = value
-        for name, finish in zip(dataset._names, dataset._finish):
-            if finish is not None and name in out:
-                out[name] = finish(out[name])
-        return out
+    # --- Failures ---
 
+    def _key(self, job: _Taken, i: int) -> str:
+        """Returns the key of a sample, also for batches without keys."""
+        if "__key__" in job.batch:
+            return str(job.batch["__key__"][i])
+        return self.dataset._handle.unordered().keys([job.part.numbers[i]])[0]
 
-def _taken(batch: Batch, kept: Sequence[int]) -> Batch:
-    """Returns some samples of a batch."""
-    return {name: [column[i] for i in kept] if isinstance(column, list) else column[kept]
-            for name, column in batch.items()}
+    def _skipped(self, job: _Taken, i: int, failure: Failure) -> Skipped:
+        key = self._key(job, i)
+        return Skipped(job.part.epoch, job.part.numbers[i], key, f"sample {key}{failure.reason}")
+
+    def _raise(self, job: _Taken, i: int, failure: Failure) -> None:
+        error = failure.error
+        error.add_note(f"sample {self._key(job, i)}{failure.where}")
+        try:
+            error.add_note(f"shard {self.dataset._handle.unordered().shard(job.part.numbers[i])[1]}")
+        except Error:  # a kind of dataset without shards
+            pass
+        if failure.trace:
+            error.add_note(f"in a worker process:\n{failure.trace}")
+        raise error
+
+    def _raise_of_batch(self, job: _Taken, failure: Failure) -> None:
+        error = failure.error
+        first, last = self._key(job, 0), self._key(job, len(job.part) - 1)
+        error.add_note(f"batch of {len(job.part)} samples, from {first} to {last}")
+        if failure.trace:
+            error.add_note(f"in a worker process:\n{failure.trace}")
+        raise error

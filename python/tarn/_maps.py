@@ -16,14 +16,21 @@ if TYPE_CHECKING:
 Sample = dict[str, Any]
 
 
-class _Map:
+class Map:
+    """The functions of a dataset are equal if what they apply is."""
+
+    def inside(self) -> list[Callable[..., Any]]:
+        """Returns the functions that it applies."""
+        found = vars(self).get("functions")
+        return list(found.values()) if found is not None else [vars(self)["function"]]
+
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and vars(other) == vars(self)
 
     __hash__ = object.__hash__
 
 
-class MapFields(_Map):
+class MapFields(Map):
     """Applies a separate function to each of some fields."""
 
     def __init__(self, functions: Mapping[str, Callable[[Any], Any]]) -> None:
@@ -36,7 +43,7 @@ class MapFields(_Map):
         return sample
 
 
-class MapAll(_Map):
+class MapAll(Map):
     """Applies one function to all fields."""
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
@@ -49,7 +56,7 @@ class MapAll(_Map):
         return sample
 
 
-class MapGroup(_Map):
+class MapGroup(Map):
     """Applies one function to several fields together."""
 
     def __init__(self, function: Callable[..., Sequence[Any]], fields: Sequence[str]) -> None:
@@ -63,6 +70,17 @@ class MapGroup(_Map):
                              f"{len(self.fields)} fields; return as many values as fields")
         sample.update(zip(self.fields, values))
         return sample
+
+
+class BatchMap(Map):
+    """Applies a function to whole batches, which only a loader has."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self.function = function
+
+    def __call__(self, sample: Sample) -> Sample:
+        raise UsageError("batch_map: this dataset has a function of batches, so it has no single samples; "
+                         "use loader(), or read samples from the dataset before batch_map")
 
 
 class MixParts:

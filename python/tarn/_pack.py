@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Union
 
 from . import _parquet, _tarn
-from ._arguments import whole, word
+from ._arguments import task_of, whole, word
 from .errors import Error, UsageError
 from ._write import Written
 
-__all__ = ["Packed", "pack"]
+__all__ = ["Committed", "Packed", "commit", "pack"]
 
 Source = Union[str, "os.PathLike[str]"]
 
@@ -40,6 +40,7 @@ class Packed:
     classes: int = 0
     notices: tuple[str, ...] = field(default=(), repr=False)  #: why they were skipped
     bad: int = 0  #: fields that could not be decoded, with check="skip"
+    existed: bool = False  #: the part of this task was complete before; nothing was written
 
     def _sum(self, name: str) -> int:
         return sum(getattr(written, name) for written in self.folds.values())
@@ -135,9 +136,9 @@ def _folder(sources: list[str]) -> str:
 
 
 def _packed(result: tuple[Any, ...]) -> Packed:
-    found, files, values, skipped, classes, notices, bad = result
+    found, files, values, skipped, classes, notices, bad, existed = result
     folds = {name or "": Written(*numbers) for name, numbers in found}
-    return Packed(folds, files, values, skipped, classes, tuple(notices), bad)
+    return Packed(folds, files, values, skipped, classes, tuple(notices), bad, existed)
 
 
 def _pack_parquet(sources: list[str], target: str | None, root: str | None,
@@ -182,7 +183,7 @@ def pack(sources: Source | Iterable[Source], out: Source | None, *, fold: str | 
                         "jpegls"] | None = None,
          header: Mapping[str, Any] | None = None, version: Literal[1, 2] = 2,
          types: Mapping[str, Literal["text", "int", "float", "bool", "timestamp"]] | None = None,
-         dry_run: bool = False,
+         dry_run: bool = False, task: tuple[int, int] | None = None,
          progress: Callable[[int, int, int], object] | None = None) -> Packed:
     """Packs files, folders, manifests or tar streams into shards, in C, as `tarn pack` does.
 
@@ -228,6 +229,7 @@ def pack(sources: Source | Iterable[Source], out: Source | None, *, fold: str | 
     types: types of columns of an .iac file that is made from a manifest. By default they are those
         of the values in JSON lines and Parquet, and text in CSV and TSV.
     dry_run: write nothing.
+    task: (i, n) to pack only part i of n. Nothing appears before `tarn.commit`.
     progress: called from time to time, and at the end, with the number of samples written, the
         total number of samples (0 if unknown) and their bytes. If it raises before the end, no
         files of this call are left.
@@ -248,9 +250,54 @@ def pack(sources: Source | Iterable[Source], out: Source | None, *, fold: str | 
         append=append, resume=resume, overwrite=overwrite, no_sync=not sync, pax=pax,
         level=whole("level", level, 0, 1000), threads=whole("threads", threads, 0, 1_000_000),
         lenient=lenient, allow_pipe=allow_pipe, dry_run=dry_run, progress=progress,
+        **task_of(task, None),
         **_records(target, codec, header, version))
     given = None if root is None else os.fsdecode(root)
     _pairs("types", types)
     if any(map(_parquet.is_parquet, paths)):
         return _pack_parquet(paths, target, given, dict(types or {}), options)
     return _packed(_tarn.pack(paths, target, root=given, types=_pairs("types", types), **options))
+
+
+@dataclass(frozen=True)
+class Committed:
+    """What `tarn.commit` published: counts of the folds as they are now.
+
+    >>> Committed(tasks=2, folds=1, shards=4, samples=10, members=20)
+    Committed(tasks=2, folds=1, shards=4, samples=10, members=20, existed=False)
+    """
+
+    tasks: int
+    folds: int
+    shards: int
+    samples: int
+    members: int
+    existed: bool = False  #: there was nothing to commit, and the fold is complete
+
+
+def commit(path: Source, *, append: bool = False, overwrite: bool = False, discard: bool = False,
+           sync: bool = True, threads: int = 0, tasks: int | None = None) -> Committed:
+    """Publishes the parts that tasks have written, as `tarn commit` does.
+
+    >>> import pathlib, tarn, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for i in range(10):
+    ...         size = pathlib.Path(folder, f"{i}.txt").write_text(f"text {i}")
+    ...     for i in range(3):
+    ...         packed = tarn.pack(folder, f"{folder}/data", include="*.txt", task=(i, 3))
+    ...     done = tarn.commit(f"{folder}/data")
+    ...     print(done.tasks, done.samples, len(tarn.open(f"{folder}/data")))
+    3 10 10
+
+    path: the target of the tasks: a folder, or "folder:fold".
+    append, overwrite: what happens to an existing fold. Without them it is an error.
+    discard: remove all parts and publish nothing.
+    sync: False to not wait for the disk. threads: for sorting, 0 for one per core.
+    tasks: how many tasks there were, if they were written with task=(i, None).
+
+    Raises NotFoundError if tasks are missing, and names them; ExistsError if a key is in two parts.
+    A commit that was interrupted is completed by the next call.
+    """
+    return Committed(*_tarn.commit(os.fsdecode(path), append, overwrite, discard, not sync,
+                                   whole("threads", threads, 0, 1_000_000),
+                                   0 if tasks is None else whole("tasks", tasks, 1, 99_999)))

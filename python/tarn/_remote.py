@@ -46,7 +46,7 @@ def place(url: str, cache: str | os.PathLike[str] | None) -> str:
         return path
     if not urlsplit(url).path.lower().endswith(_COMPRESSED):
         return url
-    if cache is None:
+    if not cache:
         raise UsageError(f"{url}: samples of a compressed archive cannot be read by position; pass "
                          "cache=FOLDER to keep a decompressed copy there, or read it as a stream with "
                          "tarn.wds.WebDataset")

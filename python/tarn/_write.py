@@ -24,7 +24,7 @@ from types import TracebackType
 from typing import IO, Any, NamedTuple, TypedDict, Union
 
 from . import _tarn
-from ._arguments import settled, whole
+from ._arguments import settled, task_of, whole
 from .errors import UsageError, shown
 from ._published import Published
 
@@ -295,6 +295,9 @@ class DatasetWriter(_Writer):
     overwrite: replace an existing fold, at the end.
     start, digits: the number of the first shard, and the width of the numbers.
     names: "plain" is what glzn's reader needs; "pax" allows names of more than 100 bytes.
+    task: (i, n) to write only part i of n, for `tarn.commit`; a complete part raises ExistsError.
+        n may be None if it is not known yet.
+        job is a text that distinguishes jobs with the same folder; all tasks of one have the same.
 
     A key must be unique and must not contain a dot or slash. Until the end, the folder holds
     finished shards only under hidden names. A fold without samples has one empty shard, and its
@@ -304,8 +307,8 @@ class DatasetWriter(_Writer):
     def __init__(self, folder: Target, fold: str = "train", *, append: bool = False,
                  resume: bool = False, overwrite: bool = False, start: int = 0, digits: int = 4,
                  max_count: int | None = 100_000, max_size: int | None = 3_000_000_000,
-                 names: str = "plain", threads: int = 0,
-                 **options: Unpack[WriterOptions]) -> None:
+                 names: str = "plain", threads: int = 0, task: tuple[int, int | None] | None = None,
+                 job: str | None = None, **options: Unpack[WriterOptions]) -> None:
         if not isinstance(fold, str):
             raise UsageError(f"fold must be a str, not {fold!r}")
         self._shown = shown(f"{os.fsdecode(folder)}:{fold}")
@@ -314,7 +317,7 @@ class DatasetWriter(_Writer):
                    start=whole("start", start), digits=whole("digits", digits, 1, 9),
                    max_count=_limit("max_count", max_count), max_size=_limit("max_size", max_size),
                    names=_names(names), threads=whole("threads", threads, 0, 1024),
-                   **_settings(options))
+                   **task_of(task, job), **_settings(options))
 
     def __contains__(self, key: str) -> bool:
         return self._has(key)

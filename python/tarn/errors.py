@@ -19,7 +19,7 @@ __all__ = [
     "AccessError", "AmbiguousError", "CancelledError", "ChecksumError", "Error", "ExistsError",
     "FormatError", "InputOutputError", "KeyNotFoundError", "LimitError", "NoMemoryError",
     "NotFoundError", "PathNotFoundError", "StaleError", "TruncatedError", "UnsupportedError",
-    "UsageError",
+    "UsageError", "WorkerError",
 ]
 
 
@@ -122,6 +122,12 @@ class ChecksumError(FormatError):
 
 class CancelledError(Error, RuntimeError):
     """A callback requested to stop."""
+
+
+class WorkerError(Error, RuntimeError):
+    """A worker process of a loader ended or failed."""
+
+    code = "worker"
 
 
 class ExistsError(Error, FileExistsError):

@@ -6,7 +6,7 @@ torchdata's StatefulDataLoader.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import torch
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from ._functions import Skipped
     from ._loader import Loader
+    from ._workers import Workers
 
 __all__ = ["Batches", "loader_for"]
 
@@ -29,6 +30,9 @@ class LoaderOptions(TypedDict, total=False):
     """The options that `loader_for` passes to `Dataset.loader`."""
 
     threads: int | None
+    workers: Workers
+    timeout: float | None
+    collate: Callable[[list[Any]], Any] | None
     prefetch: int
     epochs: int
     drop_last: bool

@@ -14,11 +14,26 @@ typedef struct tarn__slab_block {
     unsigned char *data;
 } block;
 
-static block *new_block(size_t size)
+void *tarn__memory_get(const tarn__memory *memory, size_t size)
+{
+    return memory->alloc ? memory->alloc(memory->context, size)
+                         : aligned_alloc(TARN__SLAB_ALIGN, size);
+}
+
+void tarn__memory_put(const tarn__memory *memory, void *data, size_t size)
+{
+    if (!data) return;
+    if (memory->free)
+        memory->free(memory->context, data, size);
+    else
+        free(data);
+}
+
+static block *new_block(const tarn__memory *memory, size_t size)
 {
     if (size < LEAST) size = LEAST;
     block *b = malloc(sizeof *b);
-    unsigned char *data = b ? aligned_alloc(TARN__SLAB_ALIGN, size) : NULL;
+    unsigned char *data = b ? tarn__memory_get(memory, size) : NULL;
     if (!data) {
         free(b);
         return NULL;
@@ -35,7 +50,7 @@ void *tarn__slab_take(tarn__slab *slab, size_t size)
     block **link = slab->at ? &slab->at : &slab->first;
     while (*link && (*link)->size - (*link)->used < size)
         link = &(*link)->next;
-    if (!*link && !(*link = new_block(size))) return NULL;
+    if (!*link && !(*link = new_block(&slab->memory, size))) return NULL;
     block *b = slab->at = *link;
     void *piece = b->data + b->used;
     b->used += size;
@@ -59,8 +74,8 @@ void tarn__slab_free(tarn__slab *slab)
 {
     for (block *b = slab->first, *next; b; b = next) {
         next = b->next;
-        free(b->data);
+        tarn__memory_put(&slab->memory, b->data, b->size);
         free(b);
     }
-    *slab = (tarn__slab){0};
+    slab->first = slab->at = NULL;
 }

@@ -49,6 +49,9 @@ struct tarn__storage;
  * are in range. */
 typedef struct tarn__storage_kind {
     tarn_dataset_kind kind;
+    /* locate also takes items whose field is TARN__FIELD_NONE: where the key is read
+     * from. That is the header of a member, or bytes without a header. */
+    bool locates_keys;
     void (*close)(void *state);
 
     /* For a mix: replaces sample and field by their numbers in *out_source, the source

@@ -178,10 +178,27 @@ static uint64_t map_piece(const tarn_dataset *d, uint64_t from, uint64_t at[TARN
     return n;
 }
 
+/* The same if the order has an inverse and rows ascend below it: nothing is searched. */
+static uint64_t computed_position(const tarn_dataset *d, const tarn__rows *r,
+                                  uint64_t from)
+{
+    uint64_t number, best = d->count;
+    for (size_t i = 0; i < r->count; i++) {
+        if (!tarn__chain_find(&d->base->chain, d->base->count, r->items[i], 0, &number))
+            continue;
+        uint64_t at = tarn__order_find_own(d->order, number, from);
+        if (at < best) best = at;
+    }
+    return best;
+}
+
 /* The first position of one of the rows, from position from on; d->count if none. */
 static uint64_t position_of(const tarn_dataset *d, const tarn__rows *r, uint64_t from)
 {
     uint64_t at[TARN__PIECE];
+    if (d->order && tarn__order_has_inverse(d->order) &&
+        tarn__chain_ascends(&d->base->chain))
+        return computed_position(d, r, from);
     for (uint64_t n; from < d->count; from += n) {
         n = map_piece(d, from, at);
         for (uint64_t i = 0; i < n; i++)

@@ -151,6 +151,7 @@ static tarn_status describe_fold(void *fold, tarn__buf *out, tarn_error *err)
 
 const tarn__storage_kind tarn__kind_fold = {
     .kind = TARN_DATASET_FOLD,
+    .locates_keys = true,
     .close = close_fold,
     .locate = tarn__fold_locate,
     .view = tarn__fold_get,

@@ -31,6 +31,7 @@ typedef struct state {
     uint64_t samples;
     bool named;  /* keys are the values of an array */
     size_t keys; /* its number */
+    uint64_t key_offset;
     tarn_dtype key_type;
     tarn__key_index index;
     tarn__files *files;
@@ -130,6 +131,7 @@ static tarn_status set_keys(state *s, const char *name, tarn_error *err)
     s->named =
         info.ndim == 1 && info.shape[0] == s->samples && (text || (name && number));
     s->key_type = info.dtype;
+    s->key_offset = info.offset;
     if (s->named) tarn__key_index_init(&s->index, s->samples, key_gnz, s);
     if (s->named || !name) return TARN_OK;
     return tarn__fail_at(err, TARN_ERR_USAGE, s->path, TARN_NO_OFFSET,
@@ -165,12 +167,24 @@ static tarn_status view_gnz(void *p, uint64_t sample, uint32_t id, tarn_view *ou
     return tarn__gnz_view_row(s->gnz, s->fields[id].number, sample, out, err);
 }
 
+/* Where the key of a row is. */
+static tarn__spot locate_key(const state *s, uint64_t row)
+{
+    uint64_t size = s->key_type.size, at = s->key_offset + row * size;
+    return (tarn__spot){
+        .row = row, .offset = s->named ? at : TARN_NO_OFFSET, .size = size};
+}
+
 /* In Fortran order the bytes of a row are not contiguous, so a row has no offset. */
 static tarn_status locate_gnz(void *p, tarn__item *items, size_t count, tarn_error *err)
 {
     const state *s = p;
     (void)err;
     for (size_t i = 0; i < count; i++) {
+        if (items[i].field == TARN__FIELD_NONE) {
+            items[i].spot = locate_key(s, items[i].sample);
+            continue;
+        }
         const field *f = &s->fields[items[i].field];
         uint64_t offset = f->offset + items[i].sample * f->row_bytes;
         items[i].spot = (tarn__spot){.row = items[i].sample,
@@ -250,6 +264,7 @@ static tarn_status describe_gnz(void *p, tarn__buf *out, tarn_error *err)
 
 const tarn__storage_kind tarn__kind_gnz = {
     .kind = TARN_DATASET_GNZ,
+    .locates_keys = true,
     .close = close_gnz,
     .locate = locate_gnz,
     .view = view_gnz,

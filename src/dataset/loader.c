@@ -293,6 +293,17 @@ tarn_status tarn_loader_next(tarn_loader *l, unsigned milliseconds, tarn_batch *
 
 /* --- Position ---------------------------------------------------------------------- */
 
+const tarn__load_setup *tarn__loader_setup(const tarn_loader *l)
+{
+    return l->setup;
+}
+
+tarn__epoch *tarn__loader_epoch(const tarn_loader *l, uint64_t *out_delivered)
+{
+    *out_delivered = l->number;
+    return l->over ? NULL : l->epoch;
+}
+
 tarn_status tarn_loader_set_epoch(tarn_loader *l, uint64_t epoch, tarn_error *err)
 {
     TARN__NEED(err, "loader", l);
@@ -344,13 +355,24 @@ void tarn_loader_info_get(const tarn_loader *l, tarn_loader_info *out, size_t si
 
 tarn_status tarn_loader_state(tarn_loader *l, tarn_text *out, tarn_error *err)
 {
+    return tarn_loader_state_before(l, 0, out, err);
+}
+
+tarn_status tarn_loader_state_before(tarn_loader *l, uint64_t batches, tarn_text *out,
+                                     tarn_error *err)
+{
     TARN__NEED(err, "loader", l);
     TARN__NEED(err, "out", out);
+    if (batches > l->number)
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "batches must be at most the %llu delivered in this epoch "
+                          "(found %llu)",
+                          (unsigned long long)l->number, (unsigned long long)batches);
     tarn_order_info info;
     tarn_order_info_get(l->epoch->order, &info, sizeof info);
-    uint64_t used = tarn__epoch_used(l->epoch, l->number);
+    uint64_t used = tarn__epoch_used(l->epoch, l->number - batches);
     /* The same position on all ranks, also on one that had no samples. */
-    if (l->over) used = info.total;
+    if (l->over && batches == 0) used = info.total;
     return tarn__state_text(l->epoch->set, l->epoch->order, used, out, err);
 }
 

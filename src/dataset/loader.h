@@ -7,7 +7,11 @@
  *   loader_engine.c  epochs, threads, and the choice of the next piece of work
  *   loader_fetch.c   first stage of a window: samples, keys, raw bytes
  *   loader_decode.c  decodes one field of one sample into the window
- *   loader_window.c  memory of windows; builds columns from pieces
+ *   loader_map.c     calls the caller's function with a decoded sample
+ *   loader_window.c  memory of windows
+ *   loader_seal.c    last stage of a window: closes holes, builds columns from pieces
+ *   collate.c        how pieces become one array; knows nothing of loaders
+ *   simulate.c       what a loader would request of remote files
  *
  * The rules for threads, locks and memory orders are at the top of loader_engine.c. */
 #ifndef TARN_DATASET_LOADER_H
@@ -23,33 +27,15 @@
 #include "base/slab.h"
 #include "codec/codec.h"
 #include "codec/pixels.h"
+#include "dataset/collate.h"
 #include "io/remote.h"
 
 /* --- Setup ------------------------------------------------------------------------- */
 
-/* Type and shape of one sample's array. Immutable, and lives as long as the setup or the
- * window that owns it. */
-typedef struct tarn__shape {
-    tarn_dtype dtype;
-    unsigned ndim;
-    uint64_t bytes;
-    const uint64_t *lengths;
-} tarn__shape;
-
-static inline bool tarn__shape_same(const tarn__shape *a, const tarn__shape *b)
-{
-    if (a == b) return true;
-    if (a->dtype.order != b->dtype.order || a->dtype.kind != b->dtype.kind ||
-        a->dtype.size != b->dtype.size || a->ndim != b->ndim)
-        return false;
-    for (unsigned i = 0; i < a->ndim; i++)
-        if (a->lengths[i] != b->lengths[i]) return false;
-    return true;
-}
-
 typedef enum tarn__load_way {
     TARN__LOAD_READ,  /* bytes, read for the whole window in one call */
     TARN__LOAD_VIEW,  /* a view for each sample */
+    TARN__LOAD_MAP,   /* made by the caller's function from the other columns */
     TARN__LOAD_STEPS, /* an image, decoded to the plan's shape */
     TARN__LOAD_MASK,  /* labels that follow the images with an equal plan */
     TARN__LOAD_VALUE  /* decoded; type and shape depend on the data */
@@ -67,13 +53,17 @@ typedef struct tarn__load_column {
     tarn_load_as as;
     char *codec;      /* the name that selects the codec: the field's, or a payload's */
     bool codec_given; /* by the caller; otherwise it may differ between samples */
+    bool by_name;     /* the codec decides what the values are */
     tarn__codec_class decoder; /* class of that codec */
     tarn__squeeze squeeze;     /* STEPS */
     bool image;                /* decoded as an image, and there is a fallback */
     tarn__image_plan *plan;    /* STEPS, MASK */
+    tarn__collate *collate;    /* or NULL: one array only if all have the same shape */
+    size_t mask, lengths;      /* numbers of these columns in the batch, or 0 */
 
     /* The expected shape of a sample: from the plan, from a number, or from the last
-     * window whose samples all had the same shape. It affects speed only. hints and
+     * window whose samples all had the same shape; with collate, the longest of a window.
+     * It affects speed only. hints and
      * n_hints are guarded by the engine's lock once threads run. */
     _Atomic(const tarn__shape *) hint;
     tarn__shape *hints[TARN__MAX_HINTS];
@@ -92,6 +82,10 @@ typedef struct tarn__load_setup {
     tarn_dataset *dataset;
     tarn__load_column *columns;
     size_t n_columns;
+    size_t first; /* column that batches have: all, or those of map, which are last */
+    /* Names of the masks and lengths, which follow the columns in a batch. */
+    char **extra;
+    size_t n_extra;
     size_t batch; /* samples in a batch */
     size_t chunk; /* samples decoded by one thread at a time */
     bool decodes; /* a column is decoded in chunks, from the first window on */
@@ -122,6 +116,21 @@ void tarn__setup_release(tarn__load_setup *setup);
 
 /* Remembers the shape of a column's samples. The caller holds the engine's lock. */
 void tarn__setup_hint(tarn__load_column *column, const tarn__shape *shape);
+
+/* The same for a padded or ragged column, whose shapes differ: only whether the values
+ * are small is remembered, so the hint changes when that does. */
+void tarn__setup_hint_longest(tarn__load_column *column, const tarn__piece *pieces,
+                              size_t count);
+
+/* How far a loader of remote files is ahead of its caller. */
+typedef struct tarn__ahead {
+    unsigned fetchers; /* threads that only fetch; 0: the caller does everything */
+    size_t near;       /* this many windows are allowed in any case ... */
+    size_t depth;      /* ... and as many if they have less than bytes */
+    uint64_t bytes;
+} tarn__ahead;
+
+tarn__ahead tarn__ahead_of(const tarn__load_setup *setup);
 
 /* --- Epochs ------------------------------------------------------------------------ */
 
@@ -165,17 +174,13 @@ TARN_CHECKED tarn_status tarn__epoch_other(const tarn__epoch *epoch, uint64_t nu
 
 /* --- Windows ----------------------------------------------------------------------- */
 
-/* One field of one sample: bytes if shape is NULL, otherwise packed elements. */
-typedef struct tarn__piece {
-    unsigned char *data;
-    uint64_t size;
-    const tarn__shape *shape;
-} tarn__piece;
-
 /* A column of a window. */
 typedef struct tarn__strip {
     unsigned char *data; /* the array, or concatenated bytes */
     size_t capacity;
+    /* Memory of the mask and the lengths of a padded column. */
+    unsigned char *mask, *lengths;
+    size_t mask_capacity, lengths_capacity;
     const tarn__shape *hint; /* or NULL; piece i may be at data + i * hint->bytes */
     bool read;               /* its bytes are read for the whole window in one call */
     bool early; /* decoded by the thread that fetches the window, not in chunks */
@@ -201,7 +206,8 @@ typedef enum tarn__window_stage {
 } tarn__window_stage;
 
 typedef struct tarn__window {
-    tarn_batch batch; /* the caller's handle; must be the first member */
+    tarn_batch batch;     /* the caller's handle; must be the first member */
+    tarn_column *columns; /* of the setup, then the extra ones */
     struct tarn__pool *pool;
     struct tarn__window *next;
 
@@ -211,6 +217,8 @@ typedef struct tarn__window {
     const tarn_order *order; /* order or rest of its epoch */
     uint64_t from;           /* first of this rank's samples in that order */
     size_t count;
+    size_t planned; /* samples before holes were closed */
+    bool closed;    /* holes were closed; numbers has the slot of each sample */
 
     /* Guarded by the engine's lock until the stage is READY. */
     tarn__window_stage stage;
@@ -266,6 +274,11 @@ TARN_CHECKED tarn_status tarn__strip_begin(const tarn__load_setup *setup, size_t
                                            tarn__strip *strip, size_t count,
                                            tarn_error *err);
 
+/* Makes room for size bytes in *data, which has *capacity. Earlier contents are lost. */
+TARN_CHECKED tarn_status tarn__window_room(const tarn__load_setup *setup,
+                                           unsigned char **data, size_t *capacity,
+                                           uint64_t size, tarn_error *err);
+
 /* NULL if out of memory. */
 tarn__shape *tarn__shape_copy(tarn__slab *slab, const tarn__shape *shape);
 
@@ -273,10 +286,24 @@ tarn__shape *tarn__shape_copy(tarn__slab *slab, const tarn__shape *shape);
  * the options say. */
 TARN_CHECKED tarn_status tarn__window_seal(tarn__window *window, tarn_error *err);
 
+/* Makes the message "sample 17 (n017), field jpg: ...", and adds the field's path and
+ * offset if the error has none. field is the number of the dataset's field called name.
+ */
+void tarn__window_name(const tarn__window *window, size_t slot, const char *name,
+                       uint32_t field, tarn_error *err);
+
 /* Marks a sample as faulty. Any thread may call it; lock is the engine's, and the caller
  * does not hold it. */
 void tarn__window_fault(tarn__window *window, pthread_mutex_t *lock, size_t slot,
                         const tarn_error *error);
+
+/* --- The caller's side (loader.c) --------------------------------------------------- */
+
+const tarn__load_setup *tarn__loader_setup(const tarn_loader *loader);
+
+/* The epoch that the caller is in, borrowed, and how many of its batches were delivered.
+ * NULL after the last one. */
+tarn__epoch *tarn__loader_epoch(const tarn_loader *loader, uint64_t *out_delivered);
 
 /* --- Work -------------------------------------------------------------------------- */
 
@@ -290,14 +317,19 @@ typedef struct tarn__worker {
     bool deferred;        /* the last piece needs the fallback */
     bool no_fetch;        /* windows are fetched by others */
     bool no_decode;       /* fetches windows only */
-    tarn_text key;
-    uint32_t *fields;                 /* with views: fields chosen for a sample */
+    uint32_t *fields;     /* with views: fields chosen for a sample */
+    tarn_value *values;   /* with map: of a sample, for each column */
+    tarn_array *arrays;   /* that they point to */
     atomic_ullong read, decode, idle; /* nanoseconds */
 } tarn__worker;
 
 /* From now on this thread reads remote files from the stock of the window, and gives up
  * when the engine stops. Returns what it did before, for tarn__remote_begin. */
 tarn__remote_task tarn__window_begin(const tarn__worker *worker, tarn__window *window);
+
+/* Fetches what the window needs of remote files, all at once. Its samples are known. */
+TARN_CHECKED tarn_status tarn__window_stock(tarn__worker *worker, tarn__window *window,
+                                            tarn_error *err);
 
 /* Fills in samples, keys, and the pieces of columns that are not decoded in chunks.
  * *out_late is set if others remain. Samples that cannot be read are marked as faulty; an
@@ -319,6 +351,21 @@ TARN_CHECKED tarn_status tarn__decode_piece(tarn__worker *worker, tarn__window *
                                             size_t slot, size_t column, uint32_t field,
                                             const unsigned char *data, size_t size,
                                             tarn__slab *slab, tarn_error *err);
+
+/* Stores a copy of a value as the piece of a sample. LISTS of arrays are refused. */
+TARN_CHECKED tarn_status tarn__piece_put(tarn__strip *strip, size_t slot,
+                                         tarn__slab *slab, const tarn_value *value,
+                                         tarn_error *err);
+
+/* Makes room for an array of this shape as the piece of a sample: in the column if it has
+ * the expected shape, otherwise in the slab. */
+TARN_CHECKED tarn_status tarn__piece_room(tarn__strip *strip, size_t slot,
+                                          tarn__slab *slab, const tarn__shape *shape,
+                                          tarn_error *err);
+
+/* Calls the caller's function with a decoded sample, and checks what it made. */
+TARN_CHECKED tarn_status tarn__map_sample(tarn__worker *worker, tarn__window *window,
+                                          size_t slot, tarn__slab *slab, tarn_error *err);
 
 /* lock guards the members from first to error. The other members are set before threads
  * start, except threads and n_threads, which only the caller uses. */

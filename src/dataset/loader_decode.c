@@ -131,6 +131,27 @@ static tarn_status put_value(const place *p, const tarn_value *v,
     }
 }
 
+tarn_status tarn__piece_put(tarn__strip *t, size_t slot, tarn__slab *slab,
+                            const tarn_value *v, tarn_error *err)
+{
+    const place p = {NULL, t, &t->pieces[slot], slot, slab};
+    if ((unsigned)v->kind >= TARN_VALUE_ARRAYS)
+        return tarn__fail(
+            err, TARN_ERR_USAGE,
+            "a value of kind %d cannot be in a batch (expected one array, a "
+            "number, text or bytes)",
+            (int)v->kind);
+    if (v->kind == TARN_VALUE_ARRAY) TARN_TRY(tarn__array_check(v->arrays, err));
+    return put_value(&p, v, NULL, 0, err);
+}
+
+tarn_status tarn__piece_room(tarn__strip *t, size_t slot, tarn__slab *slab,
+                             const tarn__shape *shape, tarn_error *err)
+{
+    const place p = {NULL, t, &t->pieces[slot], slot, slab};
+    return put_shape(&p, shape, err);
+}
+
 /* The column's decoder is used if the name, which may differ between samples, has the
  * same class. Otherwise the codec table decides. */
 static tarn_status decode_named(const place *p, const tarn__load_column *c,
@@ -410,9 +431,9 @@ static tarn_status run_fallback(const job *j, tarn_error *err)
 
 /* --- Pieces ------------------------------------------------------------------------- */
 
-tarn_status tarn__decode_piece(tarn__worker *k, tarn__window *w, size_t slot,
-                               size_t column, uint32_t field, const unsigned char *data,
-                               size_t size, tarn__slab *slab, tarn_error *err)
+static tarn_status decode_piece(tarn__worker *k, tarn__window *w, size_t slot,
+                                size_t column, uint32_t field, const unsigned char *data,
+                                size_t size, tarn__slab *slab, tarn_error *err)
 {
     const tarn__load_setup *s = k->engine->setup;
     const tarn__load_column *c = &s->columns[column];
@@ -438,4 +459,14 @@ tarn_status tarn__decode_piece(tarn__worker *k, tarn__window *w, size_t slot,
     if (k->deferred) return status;
     w->fallbacks++;
     return run_fallback(&j, err);
+}
+
+tarn_status tarn__decode_piece(tarn__worker *k, tarn__window *w, size_t slot,
+                               size_t column, uint32_t field, const unsigned char *data,
+                               size_t size, tarn__slab *slab, tarn_error *err)
+{
+    const tarn__collate *how = k->engine->setup->columns[column].collate;
+    TARN_TRY(decode_piece(k, w, slot, column, field, data, size, slab, err));
+    if (!how) return TARN_OK;
+    return tarn__collate_check(how, w->strips[column].pieces[slot].shape, err);
 }

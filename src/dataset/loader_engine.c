@@ -357,10 +357,12 @@ static void remember_size(tarn__engine *e, const tarn__window *w)
 /* The caller holds the lock. */
 static void remember_shapes(tarn__engine *e, const tarn__window *w)
 {
-    for (size_t i = 0; i < e->setup->n_columns; i++) {
-        const tarn_column *c = &w->batch.columns[i];
-        if (c->kind != TARN_COLUMN_ARRAY || w->count == 0) continue;
-        tarn__setup_hint(&e->setup->columns[i], w->strips[i].pieces[0].shape);
+    for (size_t i = e->setup->first; w->count && i < e->setup->n_columns; i++) {
+        tarn__load_column *c = &e->setup->columns[i];
+        if (c->collate)
+            tarn__setup_hint_longest(c, w->strips[i].pieces, w->count);
+        else if (w->columns[i].kind == TARN_COLUMN_ARRAY)
+            tarn__setup_hint(c, w->strips[i].pieces[0].shape);
     }
 }
 
@@ -570,6 +572,11 @@ static tarn_status worker_init(tarn__worker *k, tarn__engine *e, tarn_error *err
         templates++;
     k->fields = calloc(templates + 1, sizeof *k->fields);
     k->sizes = calloc(s->n_columns + 1, sizeof *k->sizes);
+    if (s->o.map) {
+        k->values = calloc(s->first + 1, sizeof *k->values);
+        k->arrays = calloc(s->first + 1, sizeof *k->arrays);
+        if (!k->values || !k->arrays) return tarn__fail_memory(err);
+    }
     if (!k->fields || !k->sizes) return tarn__fail_memory(err);
     return tarn_image_decoder_new(&s->decode, &k->image, err);
 }
@@ -578,8 +585,9 @@ static void worker_reset(tarn__worker *k)
 {
     tarn_image_decoder_free(k->image);
     tarn_bytes_release(&k->plain);
-    tarn_text_reset(&k->key);
     free(k->fields);
+    free(k->values);
+    free(k->arrays);
     free(k->sizes);
 }
 
@@ -590,13 +598,15 @@ static size_t depth_for(const tarn__load_setup *s)
     return s->decodes ? 3 + s->o.threads / 8 : s->o.threads + 1;
 }
 
-/* The number of threads that only fetch. */
-static unsigned fetchers_for(const tarn__load_setup *s)
+tarn__ahead tarn__ahead_of(const tarn__load_setup *s)
 {
-    if (!s->remote || s->o.threads == 0) return 0;
+    tarn__ahead a = {.near = depth_for(s), .depth = depth_for(s), .bytes = FAR_BYTES};
+    if (s->o.threads == 0) return a;
     size_t wanted = (FAR_SAMPLES + s->batch - 1) / s->batch;
     if (s->o.prefetch && wanted > s->o.prefetch) wanted = s->o.prefetch;
-    return wanted < MOST_FETCHERS ? (unsigned)wanted : MOST_FETCHERS;
+    a.fetchers = wanted < MOST_FETCHERS ? (unsigned)wanted : MOST_FETCHERS;
+    if (!s->o.prefetch) a.depth += a.fetchers;
+    return a;
 }
 
 static void init_locks(tarn__engine *e)
@@ -649,9 +659,12 @@ tarn_status tarn__engine_new(tarn__load_setup *setup, tarn__epoch *epoch, uint64
     atomic_fetch_add(&setup->users, 1);
     e->epoch = epoch;
     e->number = number;
-    e->near = e->depth = depth_for(setup);
-    e->n_fetchers = e->fetching = fetchers_for(setup);
-    if (!setup->o.prefetch) e->depth += e->n_fetchers;
+    tarn__ahead ahead = tarn__ahead_of(setup);
+    e->near = e->depth = ahead.near;
+    if (setup->remote) {
+        e->n_fetchers = e->fetching = ahead.fetchers;
+        e->depth = ahead.depth;
+    }
     e->may_widen = !e->n_fetchers && setup->o.prefetch == 0 && setup->o.threads > 0 &&
                    !setup->decodes;
     tarn_status status = start_threads(e, err);

@@ -16,29 +16,6 @@ static bool is_fault(tarn_status status)
            status != TARN_ERR_CANCELLED;
 }
 
-/* Makes the message "sample 17 (n017), field jpg: ...", and adds the field's path and
- * offset if the error has none. */
-static void name_sample(tarn__worker *k, tarn__window *w, size_t slot, uint32_t field,
-                        tarn_error *err)
-{
-    tarn_dataset *d = w->epoch->set;
-    char text[TARN_ERROR_MESSAGE_MAX], shown[200] = "?";
-    const char *name = tarn_dataset_field(d, field);
-    tarn_place place;
-    uint64_t sample = w->samples[slot];
-    if (tarn_dataset_key(d, sample, &k->key, NULL) == TARN_OK)
-        tarn_printable(shown, sizeof shown, k->key.data, k->key.size);
-    memcpy(text, err->message, sizeof text);
-    if (!err->path[0] &&
-        tarn_dataset_locate(d, sample, field, &place, sizeof place, NULL) == TARN_OK)
-        tarn__error_place(err, place.path, place.offset);
-    tarn_error named = *err;
-    tarn__error_set(err, named.code, named.path[0] ? named.path : NULL, named.offset,
-                    "sample %llu (%s), field %s: %s", (unsigned long long)sample, shown,
-                    name ? name : "?", text);
-    err->sys_errno = named.sys_errno;
-}
-
 /* Marks the sample as faulty if the status is its fault; returns all other failures. */
 static tarn_status note_fault(tarn__worker *k, tarn__window *w, size_t slot,
                               uint32_t field, tarn_status status, tarn_error *why,
@@ -49,7 +26,7 @@ static tarn_status note_fault(tarn__worker *k, tarn__window *w, size_t slot,
         *err = *why;
         return status;
     }
-    name_sample(k, w, slot, field, why);
+    tarn__window_name(w, slot, tarn_dataset_field(w->epoch->set, field), field, why);
     tarn__window_fault(w, &k->engine->lock, slot, why);
     return TARN_OK;
 }
@@ -195,7 +172,9 @@ static tarn_status list_items(tarn__worker *k, tarn__window *w, bool all,
 {
     size_t n = 0;
     for (size_t c = 0; c < k->engine->setup->n_columns; c++)
-        if (all || !w->strips[c].read) TARN_TRY(list_column(k, w, c, &n, err));
+        if (k->engine->setup->columns[c].way != TARN__LOAD_MAP &&
+            (all || !w->strips[c].read))
+            TARN_TRY(list_column(k, w, c, &n, err));
     *out_count = n;
     return TARN_OK;
 }
@@ -210,8 +189,7 @@ static tarn_status announce_window(tarn__worker *k, tarn__window *w, tarn_error 
     return TARN_OK;
 }
 
-/* Fetches what the window needs of remote files, all at once. */
-static tarn_status stock_window(tarn__worker *k, tarn__window *w, tarn_error *err)
+tarn_status tarn__window_stock(tarn__worker *k, tarn__window *w, tarn_error *err)
 {
     const tarn__load_setup *s = k->engine->setup;
     size_t n = 0;
@@ -319,11 +297,11 @@ tarn_status tarn__fetch_window(tarn__worker *k, tarn__window *w, bool *out_late,
     for (size_t c = 0; c < s->n_columns; c++)
         TARN_TRY(tarn__strip_begin(s, c, &w->strips[c], w->count, err));
     if (s->remote && tarn__may_be_away(w->epoch->set->source))
-        TARN_TRY(stock_window(k, w, err));
+        TARN_TRY(tarn__window_stock(k, w, err));
     TARN_TRY(announce_window(k, w, err));
     TARN_TRY(add_keys(k, w, err));
     TARN_TRY(read_all(k, w, err));
-    *out_late = false;
+    *out_late = s->o.map != NULL;
     for (size_t c = 0; c < s->n_columns; c++) {
         tarn__load_way way = s->columns[c].way;
         if (way == TARN__LOAD_VIEW) TARN_TRY(view_column(k, w, c, err));
@@ -353,13 +331,33 @@ static tarn_status decode_columns(tarn__worker *k, tarn__window *w, size_t slot,
     return TARN_OK;
 }
 
-/* A mask needs the sizes of the images. */
+static tarn_status map_sample(tarn__worker *k, tarn__window *w, size_t slot,
+                              tarn__slab *slab, tarn_error *err)
+{
+    const tarn__load_setup *s = k->engine->setup;
+    tarn_error why;
+    tarn_status status = tarn__map_sample(k, w, slot, slab, &why);
+    if (status == TARN_OK) return TARN_OK;
+    /* The shard is that of the first field, if all samples have the same field. */
+    uint32_t field = s->first && !s->o.views ? s->columns[0].field : 0;
+    tarn__window_name(w, slot, NULL, field, &why);
+    if (!is_fault(status)) {
+        *err = why;
+        return status;
+    }
+    tarn__window_fault(w, &k->engine->lock, slot, &why);
+    return TARN_OK;
+}
+
+/* A mask needs the sizes of the images, and the caller's function needs all values. */
 static tarn_status decode_sample(tarn__worker *k, tarn__window *w, size_t slot,
                                  tarn__slab *slab, uint64_t *bytes, tarn_error *err)
 {
     TARN_TRY(decode_columns(k, w, slot, slab, false, bytes, err));
     if (w->deferred[slot] || w->faulty[slot]) return TARN_OK;
-    return decode_columns(k, w, slot, slab, true, bytes, err);
+    TARN_TRY(decode_columns(k, w, slot, slab, true, bytes, err));
+    if (w->deferred[slot] || w->faulty[slot] || !k->engine->setup->o.map) return TARN_OK;
+    return map_sample(k, w, slot, slab, err);
 }
 
 tarn_status tarn__decode_deferred(tarn__worker *k, tarn__window *w, tarn_error *err)

@@ -1,5 +1,6 @@
 /* Decides how each field is loaded, when a loader is opened, from the names of the fields
  * and the options. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,6 +45,17 @@ void tarn__setup_hint(tarn__load_column *c, const tarn__shape *shape)
         }
     if (c->n_hints == TARN__MAX_HINTS) return;
     (void)add_hint(c, shape_new(shape->dtype, shape->ndim, shape->lengths, shape->bytes));
+}
+
+void tarn__setup_hint_longest(tarn__load_column *c, const tarn__piece *pieces,
+                              size_t count)
+{
+    const tarn__shape *now = atomic_load_explicit(&c->hint, memory_order_relaxed);
+    const tarn__shape *longest = pieces[0].shape;
+    for (size_t i = 1; i < count; i++)
+        if (pieces[i].shape->bytes > longest->bytes) longest = pieces[i].shape;
+    bool small = longest->bytes <= TARN__EARLY_BYTES;
+    if (!now || small != (now->bytes <= TARN__EARLY_BYTES)) tarn__setup_hint(c, longest);
 }
 
 static tarn_status hint_plan(tarn__load_column *c, const tarn_image_steps *steps,
@@ -240,6 +252,7 @@ static tarn_status set_column(tarn__load_setup *s, tarn__load_column *c,
     c->as = f->as;
     bool by_name;
     TARN_TRY(name_codec(s, c, &by_name, err));
+    c->by_name = by_name;
     bool image = is_image(s, c) || is_labels(s, c);
     if (f->image && f->as != TARN_LOAD_MASK && (!image || f->as != TARN_LOAD_AUTO))
         return tarn__fail(err, TARN_ERR_USAGE,
@@ -250,6 +263,100 @@ static tarn_status set_column(tarn__load_setup *s, tarn__load_column *c,
     s->decodes |= tarn__load_decodes(c) && !tarn__is_early(c, atomic_load(&c->hint));
     return TARN_OK;
 }
+
+/* --- Padding ----------------------------------------------------------------------- */
+
+static bool has_column(const tarn__load_setup *s, const char *name)
+{
+    for (size_t i = s->first; i < s->n_columns; i++)
+        if (strcmp(s->columns[i].name, name) == 0) return true;
+    for (size_t i = 0; i < s->n_extra; i++)
+        if (strcmp(s->extra[i], name) == 0) return true;
+    return false;
+}
+
+/* Adds a column of the batch that is not a field, and stores its number in *out. */
+static tarn_status add_extra(tarn__load_setup *s, const char *field, const char *ending,
+                             size_t *out, tarn_error *err)
+{
+    size_t size = strlen(field) + strlen(ending) + 1;
+    char *name = malloc(size);
+    if (!name) return tarn__fail_memory(err);
+    snprintf(name, size, "%s%s", field, ending);
+    if (has_column(s, name)) {
+        free(name);
+        return tarn__fail(
+            err, TARN_ERR_USAGE,
+            "the %s of field %s would have the name of another field, %s%s; "
+            "give that field another name",
+            ending + 1, field, field, ending);
+    }
+    *out = s->n_columns + s->n_extra;
+    s->extra[s->n_extra++] = name;
+    return TARN_OK;
+}
+
+static tarn_status set_collate(tarn__load_setup *s, tarn__load_column *c,
+                               const tarn_collate_options *o, tarn_error *err)
+{
+    tarn__collate how;
+    TARN_TRY(tarn__collate_take(o, &how, err));
+    if (how.kind == TARN_COLLATE_STACK)
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "field %s: a loader stacks arrays of one shape without collate",
+                          c->name);
+    bool arrays = c->way == TARN__LOAD_MAP ||
+                  (c->way == TARN__LOAD_VALUE && c->as != TARN_LOAD_INTEGER &&
+                   !atomic_load(&c->hint) && (!c->by_name || are_arrays(s, c)));
+    if (!arrays)
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "field %s cannot be padded or joined: it is not loaded as "
+                          "arrays of different shapes",
+                          c->name);
+    if (!(c->collate = malloc(sizeof *c->collate))) return tarn__fail_memory(err);
+    *c->collate = how;
+    if (how.mask) TARN_TRY(add_extra(s, c->name, "_mask", &c->mask, err));
+    if (how.lengths) TARN_TRY(add_extra(s, c->name, "_lengths", &c->lengths, err));
+    return TARN_OK;
+}
+
+static tarn_status set_collates(tarn__load_setup *s, const tarn_loader_options *o,
+                                tarn_error *err)
+{
+    s->extra = calloc(2 * s->n_columns + 1, sizeof *s->extra);
+    if (!s->extra) return tarn__fail_memory(err);
+    const tarn_collate_options *const *list = o->collate;
+    for (size_t i = s->first; list && i < s->n_columns; i++)
+        if (list[i - s->first])
+            TARN_TRY(set_collate(s, &s->columns[i], list[i - s->first], err));
+    return TARN_OK;
+}
+
+/* --- The caller's function --------------------------------------------------------- */
+
+/* Adds the columns that it makes; batches begin with them. */
+static tarn_status set_map(tarn__load_setup *s, tarn_error *err)
+{
+    const tarn_loader_options *o = &s->o;
+    if (!o->map) return TARN_OK;
+    s->first = s->n_columns;
+    s->decodes = true;
+    for (size_t i = 0; i < o->n_map_fields; i++) {
+        const char *name = o->map_fields[i];
+        if (!name || !*name || has_column(s, name))
+            return tarn__fail(err, TARN_ERR_USAGE,
+                              "name %zu of map_fields is missing or occurs twice (%s)", i,
+                              name ? name : "NULL");
+        tarn__load_column *c = &s->columns[s->n_columns];
+        if (!(c->name = strdup(name))) return tarn__fail_memory(err);
+        c->way = TARN__LOAD_MAP;
+        s->n_columns++;
+    }
+    return TARN_OK;
+}
+
+/* --- All columns ---------------------------------------------------------------------
+ */
 
 /* Whether a field is an image that a mask with this plan can follow; without a plan, any
  * image. */
@@ -292,7 +399,7 @@ static tarn_status set_columns(tarn__load_setup *s, tarn_error *err)
         return tarn__fail(err, TARN_ERR_USAGE,
                           "cannot load %zu fields (expected 1 to %u)", count,
                           (unsigned)TARN_MAX_DATASET_FIELDS);
-    s->columns = calloc(count + 1, sizeof *s->columns);
+    s->columns = calloc(count + o->n_map_fields + 1, sizeof *s->columns);
     if (!s->columns) return tarn__fail_memory(err);
     for (; s->n_columns < count; s->n_columns++) {
         uint32_t i = (uint32_t)s->n_columns;
@@ -326,6 +433,13 @@ tarn_status tarn__setup_check(const tarn_loader_options *o, tarn_error *err)
         return tarn__fail(err, TARN_ERR_USAGE, "unknown on_error: %d", (int)o->on_error);
     if (o->codecs && !o->fields)
         return tarn__fail(err, TARN_ERR_USAGE, "codecs need a list of fields");
+    if (!o->map != !o->map_fields || !o->map != !o->n_map_fields ||
+        o->n_map_fields > TARN_MAX_DATASET_FIELDS)
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "map and map_fields (1 to %u names) must be set together",
+                          (unsigned)TARN_MAX_DATASET_FIELDS);
+    if (o->collate && !o->fields && !o->map)
+        return tarn__fail(err, TARN_ERR_USAGE, "collate needs a list of fields");
     if (!o->alloc != !o->free)
         return tarn__fail(err, TARN_ERR_USAGE, "alloc and free must be set together");
     return TARN_OK;
@@ -355,10 +469,14 @@ tarn_status tarn__setup_new(tarn_dataset *dataset, const tarn_loader_options *o,
     tarn_status status = tarn__options_take(&s->decode, sizeof s->decode, o->decode, err);
     if (status == TARN_OK) status = set_columns(s, err);
     if (status == TARN_OK) status = check_images(s, err);
+    if (status == TARN_OK) status = set_map(s, err);
+    if (status == TARN_OK) status = set_collates(s, o, err);
     /* The caller's lists may be freed after this call. */
     s->o.decode = NULL;
     s->o.fields = NULL;
     s->o.codecs = NULL;
+    s->o.collate = NULL;
+    s->o.map_fields = NULL;
     s->o.image = NULL;
     s->o.state = NULL;
     if (status == TARN_OK)
@@ -376,9 +494,13 @@ void tarn__setup_release(tarn__load_setup *s)
         for (unsigned k = 0; k < c->n_hints; k++)
             free(c->hints[k]);
         tarn__image_plan_free(c->plan);
+        free(c->collate);
         free(c->codec);
         free(c->name);
     }
+    for (size_t i = 0; i < s->n_extra; i++)
+        free(s->extra[i]);
+    free(s->extra);
     free(s->columns);
     tarn_dataset_close(s->dataset);
     free(s);

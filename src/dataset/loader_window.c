@@ -1,4 +1,4 @@
-/* The memory of windows, and how the pieces of samples become the columns of a batch.
+/* The memory of windows.
  *
  * pool->lock guards the free list only (free, n_free, and next of the windows in it). It
  * is taken alone, or under the engine's lock, and no lock is taken while it is held. The
@@ -30,18 +30,17 @@ tarn_status tarn__pool_new(tarn__load_setup *setup, size_t keep, tarn__pool **ou
     return TARN_OK;
 }
 
-static void free_memory(const tarn__load_setup *s, void *memory, size_t size)
+static tarn__memory memory_of(const tarn__load_setup *s)
 {
-    if (!memory) return;
-    if (s->o.free)
-        s->o.free(s->o.memory_context, memory, size);
-    else
-        free(memory);
+    return (tarn__memory){s->o.alloc, s->o.free, s->o.memory_context};
 }
 
 static void free_strip(const tarn__load_setup *s, tarn__strip *t)
 {
-    free_memory(s, t->data, t->capacity);
+    tarn__memory memory = memory_of(s);
+    tarn__memory_put(&memory, t->data, t->capacity);
+    tarn__memory_put(&memory, t->mask, t->mask_capacity);
+    tarn__memory_put(&memory, t->lengths, t->lengths_capacity);
     free(t->pieces);
     free(t->offsets);
     free(t->arrays);
@@ -57,7 +56,7 @@ static void free_window(tarn__window *w)
         tarn__slab_free(&w->slabs[i]);
     free(w->strips);
     free(w->slabs);
-    free(w->batch.columns);
+    free(w->columns);
     free(w->samples);
     free(w->numbers);
     free((void *)w->faulty);
@@ -109,10 +108,12 @@ static bool alloc_window(const tarn__load_setup *s, tarn__window *w)
     w->announced = calloc(n * (s->n_columns + 1), sizeof *w->announced);
     w->strips = calloc(s->n_columns, sizeof *w->strips);
     w->slabs = calloc(w->n_slabs, sizeof *w->slabs);
-    w->batch.columns = calloc(s->n_columns, sizeof *w->batch.columns);
+    w->columns = calloc(s->n_columns + s->n_extra, sizeof *w->columns);
     if (!w->samples || !w->numbers || !w->faulty || !w->deferred || !w->key_offsets ||
-        !w->wants || !w->announced || !w->strips || !w->slabs || !w->batch.columns)
+        !w->wants || !w->announced || !w->strips || !w->slabs || !w->columns)
         return false;
+    for (size_t i = 0; i < w->n_slabs; i++)
+        w->slabs[i].memory = memory_of(s);
     for (size_t i = 0; i < s->n_columns; i++)
         if (!alloc_strip(s, &s->columns[i], &w->strips[i])) return false;
     tarn__buf_init(&w->keys, SIZE_MAX / 2);
@@ -168,7 +169,8 @@ static void clean_window(tarn__window *w)
     tarn__epoch_release(w->following);
     w->epoch = w->following = NULL;
     w->status = TARN_OK;
-    w->count = 0;
+    w->count = w->planned = 0;
+    w->closed = false;
     w->bytes = 0;
     w->keys.size = 0;
 }
@@ -201,20 +203,19 @@ void tarn_batch_release(tarn_batch *batch)
 
 /* --- Memory ------------------------------------------------------------------------ */
 
-/* Makes room for size bytes in a strip. Earlier contents are lost. */
-static tarn_status strip_room(const tarn__load_setup *s, tarn__strip *t, uint64_t size,
-                              tarn_error *err)
+tarn_status tarn__window_room(const tarn__load_setup *s, unsigned char **data,
+                              size_t *capacity, uint64_t size, tarn_error *err)
 {
-    if (t->data && size <= t->capacity) return TARN_OK;
+    if (*data && size <= *capacity) return TARN_OK;
     uint64_t room;
     if (!tarn__align_up(size ? size : 1, TARN__SLAB_ALIGN, &room) || room > SIZE_MAX / 2)
         return tarn__fail(err, TARN_ERR_LIMIT, "the batch is too large for memory");
-    free_memory(s, t->data, t->capacity);
-    t->capacity = 0;
-    t->data = s->o.alloc ? s->o.alloc(s->o.memory_context, (size_t)room)
-                         : aligned_alloc(TARN__SLAB_ALIGN, (size_t)room);
-    if (!t->data) return tarn__fail_memory(err);
-    t->capacity = (size_t)room;
+    tarn__memory memory = memory_of(s);
+    tarn__memory_put(&memory, *data, *capacity);
+    *capacity = 0;
+    *data = tarn__memory_get(&memory, (size_t)room);
+    if (!*data) return tarn__fail_memory(err);
+    *capacity = (size_t)room;
     return TARN_OK;
 }
 
@@ -228,10 +229,11 @@ tarn_status tarn__strip_begin(const tarn__load_setup *s, size_t column, tarn__st
     t->hint = atomic_load_explicit(&c->hint, memory_order_acquire);
     t->early = tarn__is_early(c, t->hint);
     t->read = c->way == TARN__LOAD_READ || t->early || (decoded && s->staged);
+    if (c->collate) t->hint = NULL; /* the places of its pieces are not known yet */
     if (!t->hint) return TARN_OK;
     if (!tarn__mul(t->hint->bytes, count, &size))
         return tarn__fail(err, TARN_ERR_LIMIT, "the batch is too large for memory");
-    return strip_room(s, t, size, err);
+    return tarn__window_room(s, &t->data, &t->capacity, size, err);
 }
 
 tarn__shape *tarn__shape_copy(tarn__slab *slab, const tarn__shape *shape)
@@ -243,6 +245,31 @@ tarn__shape *tarn__shape_copy(tarn__slab *slab, const tarn__shape *shape)
     copy->lengths = (const uint64_t *)(copy + 1);
     if (lengths) memcpy(copy + 1, shape->lengths, lengths);
     return copy;
+}
+
+/* --- Samples that cannot be used -----------------------------------------------------
+ */
+
+void tarn__window_name(const tarn__window *w, size_t slot, const char *name,
+                       uint32_t field, tarn_error *err)
+{
+    tarn_dataset *d = w->epoch->set;
+    char text[TARN_ERROR_MESSAGE_MAX], shown[200] = "?";
+    tarn_place place;
+    tarn_text key = {0};
+    uint64_t sample = w->samples[slot];
+    if (tarn_dataset_key(d, sample, &key, NULL) == TARN_OK)
+        tarn_printable(shown, sizeof shown, key.data, key.size);
+    tarn_text_reset(&key);
+    memcpy(text, err->message, sizeof text);
+    if (!err->path[0] &&
+        tarn_dataset_locate(d, sample, field, &place, sizeof place, NULL) == TARN_OK)
+        tarn__error_place(err, place.path, place.offset);
+    tarn_error named = *err;
+    tarn__error_set(err, named.code, named.path[0] ? named.path : NULL, named.offset,
+                    "sample %llu (%s)%s%s: %s", (unsigned long long)sample, shown,
+                    name ? ", field " : "", name ? name : "", text);
+    err->sys_errno = named.sys_errno;
 }
 
 void tarn__window_fault(tarn__window *w, pthread_mutex_t *lock, size_t slot,
@@ -264,226 +291,4 @@ void tarn__window_fault(tarn__window *w, pthread_mutex_t *lock, size_t slot,
         *at = f;
     }
     pthread_mutex_unlock(lock);
-}
-
-/* --- Columns ----------------------------------------------------------------------- */
-
-/* The shape, if all pieces are arrays of one shape; otherwise NULL. *out_bytes is set if
- * none is an array. */
-static const tarn__shape *common_shape(const tarn__piece *pieces, size_t count,
-                                       bool *out_bytes)
-{
-    const tarn__shape *shape = count ? pieces[0].shape : NULL;
-    bool same = shape != NULL;
-    *out_bytes = shape == NULL;
-    for (size_t i = 1; i < count; i++) {
-        const tarn__shape *other = pieces[i].shape;
-        if (other) *out_bytes = false;
-        if (!other || !shape || !tarn__shape_same(shape, other)) same = false;
-    }
-    return same ? shape : NULL;
-}
-
-/* Pieces decoded to the hinted shape are already in place. */
-static tarn_status make_array(const tarn__load_setup *s, tarn__strip *t, size_t count,
-                              const tarn__shape *shape, tarn_column *c, tarn_error *err)
-{
-    uint64_t size;
-    if (!tarn__mul(shape->bytes, count, &size))
-        return tarn__fail(err, TARN_ERR_LIMIT, "the batch is too large for memory");
-    TARN_TRY(strip_room(s, t, size, err));
-    for (size_t i = 0; shape->bytes && i < count; i++) {
-        unsigned char *to = t->data + i * shape->bytes;
-        if (t->pieces[i].data != to) memcpy(to, t->pieces[i].data, shape->bytes);
-    }
-    c->kind = TARN_COLUMN_ARRAY;
-    c->dtype = shape->dtype;
-    c->ndim = shape->ndim;
-    c->shape = shape->lengths;
-    c->data = t->data;
-    c->size = size;
-    return TARN_OK;
-}
-
-static tarn_status make_arrays(tarn__strip *t, size_t count, size_t batch, tarn_column *c,
-                               tarn_error *err)
-{
-    static const tarn_dtype byte = {'|', 'u', 1};
-    if (!t->arrays && !(t->arrays = calloc(batch, sizeof *t->arrays)))
-        return tarn__fail_memory(err);
-    for (size_t i = 0; i < count; i++) {
-        const tarn__piece *p = &t->pieces[i];
-        if (p->shape)
-            TARN_TRY(tarn_array_init(&t->arrays[i], p->data, p->shape->dtype,
-                                     p->shape->ndim, p->shape->lengths, err));
-        else
-            TARN_TRY(tarn_array_init(&t->arrays[i], p->data, byte, 1, &p->size, err));
-    }
-    c->kind = TARN_COLUMN_ARRAYS;
-    c->arrays = t->arrays;
-    return TARN_OK;
-}
-
-/* Bytes that were read in one call are already consecutive and are not copied. */
-static tarn_status make_bytes(const tarn__load_setup *s, tarn__strip *t, size_t count,
-                              tarn_column *c, tarn_error *err)
-{
-    uint64_t size = 0;
-    bool in_row = count > 0;
-    const tarn__piece *p = t->pieces;
-    for (size_t i = 0; i < count; i++) {
-        t->offsets[i] = size;
-        in_row &= p[i].data == p[0].data + size;
-        if (!tarn__add(size, p[i].size, &size))
-            return tarn__fail(err, TARN_ERR_LIMIT, "the batch is too large for memory");
-    }
-    t->offsets[count] = size;
-    c->kind = TARN_COLUMN_BYTES;
-    c->offsets = t->offsets;
-    c->size = size;
-    if (in_row && t->first_read != SIZE_MAX) {
-        c->data = p[0].data;
-        return TARN_OK;
-    }
-    TARN_TRY(strip_room(s, t, size, err));
-    for (size_t i = 0; i < count; i++)
-        if (p[i].size) memcpy(t->data + t->offsets[i], p[i].data, p[i].size);
-    c->data = t->data;
-    return TARN_OK;
-}
-
-static tarn_status make_column(tarn__window *w, size_t number, tarn_error *err)
-{
-    const tarn__load_setup *s = w->pool->setup;
-    const tarn__load_column *column = &s->columns[number];
-    tarn__strip *t = &w->strips[number];
-    tarn_column *c = &w->batch.columns[number];
-    bool bytes;
-    *c = (tarn_column){.field = column->name};
-    if (column->way == TARN__LOAD_VIEW) {
-        c->kind = TARN_COLUMN_VIEWS;
-        c->views = t->views;
-        return TARN_OK;
-    }
-    const tarn__shape *shape = common_shape(t->pieces, w->count, &bytes);
-    if (w->count == 0) shape = t->hint;
-    if (shape) return make_array(s, t, w->count, shape, c, err);
-    if (bytes) return make_bytes(s, t, w->count, c, err);
-    return make_arrays(t, w->count, s->batch, c, err);
-}
-
-static void fill_batch(tarn__window *w)
-{
-    const tarn__load_setup *s = w->pool->setup;
-    w->batch.count = w->count;
-    w->batch.epoch = w->epoch->number;
-    w->batch.samples = w->samples;
-    w->batch.keys = s->o.no_keys ? NULL : w->keys.data ? w->keys.data : "";
-    w->batch.key_offsets = s->o.no_keys ? NULL : w->key_offsets;
-    w->batch.n_columns = s->n_columns;
-}
-
-/* --- Holes -------------------------------------------------------------------------- */
-
-/* Chooses which slot fills each place of the batch and writes them to w->numbers. A good
- * sample fills its own place. A hole is left out, or with replace filled from the next
- * usable slot, starting again from the first after the last. Returns the number of
- * places. */
-static size_t choose_slots(tarn__window *w, bool replace)
-{
-    uint64_t *from = w->numbers;
-    size_t n = 0, usable = SIZE_MAX;
-    for (size_t i = 0; i < w->count && usable == SIZE_MAX; i++)
-        if (!w->faulty[i]) usable = i; /* the first one, used after the last */
-    for (size_t i = w->count; replace && i-- > 0;) {
-        if (!w->faulty[i]) usable = i;
-        from[i] = usable;
-    }
-    if (replace) return usable == SIZE_MAX ? 0 : w->count;
-    for (size_t i = 0; i < w->count; i++)
-        if (!w->faulty[i]) from[n++] = i;
-    return n;
-}
-
-static tarn_status move_view(tarn_view *to, tarn_view *from, bool copy, tarn_error *err)
-{
-    if (to == from) return TARN_OK;
-    tarn_view_release(to);
-    *to = *from;
-    if (!copy) {
-        *from = (tarn_view)TARN_VIEW_INIT;
-        return TARN_OK;
-    }
-    if (!from->owned) return TARN_OK;
-    unsigned char *own = malloc(from->size + 1);
-    *to = (tarn_view)TARN_VIEW_INIT;
-    if (!own) return tarn__fail_memory(err);
-    if (from->size) memcpy(own, from->data, from->size);
-    *to = (tarn_view){own, from->size, own};
-    return TARN_OK;
-}
-
-/* A replacement needs its own memory, because callers may write to arrays. */
-static tarn_status copy_piece(tarn__window *w, tarn__piece *p, tarn_error *err)
-{
-    unsigned char *own = tarn__slab_take(&w->slabs[w->n_slabs - 1], p->size);
-    if (!own) return tarn__fail_memory(err);
-    if (p->size) memcpy(own, p->data, p->size);
-    p->data = own;
-    return TARN_OK;
-}
-
-static tarn_status move_keys(tarn__window *w, size_t n, tarn_error *err)
-{
-    tarn__buf keys;
-    uint64_t *offsets = malloc((n + 1) * sizeof *offsets);
-    if (!offsets) return tarn__fail_memory(err);
-    tarn__buf_init(&keys, SIZE_MAX / 2);
-    tarn_status status = TARN_OK;
-    for (size_t i = 0; status == TARN_OK && i < n; i++) {
-        uint64_t at = w->key_offsets[w->numbers[i]];
-        offsets[i] = keys.size;
-        status = tarn__buf_add(&keys, w->keys.data + at,
-                               w->key_offsets[w->numbers[i] + 1] - at, err);
-    }
-    offsets[n] = keys.size;
-    tarn__buf_reset(&w->keys);
-    w->keys = keys;
-    memcpy(w->key_offsets, offsets, (n + 1) * sizeof *offsets);
-    free(offsets);
-    return status;
-}
-
-static tarn_status close_holes(tarn__window *w, tarn_error *err)
-{
-    const tarn__load_setup *s = w->pool->setup;
-    bool replace = s->o.on_error == TARN_ON_ERROR_REPLACE;
-    size_t n = choose_slots(w, replace);
-    if (!s->o.no_keys) TARN_TRY(move_keys(w, n, err));
-    for (size_t c = 0; c < s->n_columns; c++) {
-        tarn__strip *t = &w->strips[c];
-        for (size_t i = 0; i < n; i++) {
-            size_t from = w->numbers[i];
-            if (from == i) continue;
-            t->pieces[i] = t->pieces[from];
-            if (t->views)
-                TARN_TRY(move_view(&t->views[i], &t->views[from], replace, err));
-            else if (replace)
-                TARN_TRY(copy_piece(w, &t->pieces[i], err));
-        }
-    }
-    for (size_t i = 0; i < n; i++)
-        w->samples[i] = w->samples[w->numbers[i]];
-    w->count = n;
-    return TARN_OK;
-}
-
-tarn_status tarn__window_seal(tarn__window *w, tarn_error *err)
-{
-    if (w->faults && w->pool->setup->o.on_error == TARN_ON_ERROR_RAISE) return TARN_OK;
-    if (w->faults) TARN_TRY(close_holes(w, err));
-    for (size_t i = 0; i < w->pool->setup->n_columns; i++)
-        TARN_TRY(make_column(w, i, err));
-    fill_batch(w);
-    return TARN_OK;
 }

@@ -1,8 +1,7 @@
 /* Orders: which positions of an epoch belong to a rank, in which batches, and how many
  * are used. The kind of order maps positions to samples. */
-#include "dataset/order.h"
+#include "dataset/order_parts.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,40 +12,6 @@
 #include "base/buf.h"
 #include "base/checked.h"
 #include "base/options.h"
-
-/* The data a kind made for one epoch. Orders that differ only in ranks or batches share
- * it. */
-typedef struct epoch_data {
-    atomic_uint users;
-    const tarn__order_kind *kind;
-    void *data; /* owned by the kind; NULL if it needs none */
-} epoch_data;
-
-/* A copy of the caller's array, shared by the orders of all epochs. */
-typedef struct shared_array {
-    atomic_uint users;
-    uint64_t count;
-    uint64_t items[];
-} shared_array;
-
-/* A division of all positions among ranks. */
-typedef struct share {
-    uint64_t rank, world;
-    tarn_uneven uneven;
-    uint64_t start, from; /* positions start to from - 1 are divided */
-} share;
-
-struct tarn_order {
-    atomic_uint users;
-    tarn_order_options o;
-    epoch_data *made;
-    shared_array *array;
-    bool split;   /* was divided among the ranks of the options, perhaps only 1 */
-    share *inner; /* earlier splits, the first one first */
-    size_t n_inner;
-    uint64_t count, total, start;
-    uint64_t length, batches;
-};
 
 static const tarn__order_kind *const kinds[] = {
     [TARN_ORDER_IDENTITY] = &tarn__order_identity,
@@ -114,9 +79,8 @@ static uint64_t divide_up(uint64_t n, uint64_t by)
     return n / by + (n % by != 0);
 }
 
-/* The number of positions that a rank gets. */
-static uint64_t share_length(uint64_t positions, uint64_t rank, uint64_t world,
-                             tarn_uneven uneven)
+uint64_t tarn__share_length(uint64_t positions, uint64_t rank, uint64_t world,
+                            tarn_uneven uneven)
 {
     if (uneven == TARN_UNEVEN_PAD) return divide_up(positions, world);
     if (uneven == TARN_UNEVEN_DROP) return positions / world;
@@ -132,32 +96,38 @@ static uint64_t equal_batch_start(uint64_t len, uint64_t k, uint64_t batches)
     return (uint64_t)((unsigned __int128)len * k / batches);
 }
 
-/* Whether batches are made equal although ranks have different lengths. */
-static bool has_equal_batches(const tarn_order *order)
+bool tarn__order_has_equal_batches(const tarn_order *order)
 {
     return order->o.equal_batches && !order->o.drop_last &&
            order->o.uneven == TARN_UNEVEN_KEEP;
 }
 
-static void set_length(tarn_order *order)
+uint64_t tarn__order_length_of(const tarn_order *order, uint64_t rank)
 {
     const tarn_order_options *o = &order->o;
     uint64_t left = order->total - order->start, most = divide_up(left, o->world_size);
-    order->length = share_length(left, o->rank, o->world_size, o->uneven);
+    uint64_t length = tarn__share_length(left, rank, o->world_size, o->uneven);
     if (o->drop_last) {
-        order->length = o->uneven == TARN_UNEVEN_PAD ? most : left / o->world_size;
-        order->length -= order->length % o->batch;
-    } else if (o->equal_batches && o->uneven == TARN_UNEVEN_DROP) {
-        order->length -= order->length % o->batch;
-    } else if (o->equal_batches && o->uneven == TARN_UNEVEN_PAD) {
-        order->length = divide_up(most, o->batch) * o->batch;
+        length = o->uneven == TARN_UNEVEN_PAD ? most : left / o->world_size;
+        return length - length % o->batch;
     }
-    order->batches =
-        o->batch ? divide_up(has_equal_batches(order) ? most : order->length, o->batch)
-                 : 0;
+    if (o->equal_batches && o->uneven == TARN_UNEVEN_DROP)
+        return length - length % o->batch;
+    if (o->equal_batches && o->uneven == TARN_UNEVEN_PAD)
+        return divide_up(most, o->batch) * o->batch;
+    return length;
 }
 
-static void release_made(epoch_data *m)
+static void set_length(tarn_order *order)
+{
+    const tarn_order_options *o = &order->o;
+    uint64_t most = divide_up(order->total - order->start, o->world_size);
+    order->length = tarn__order_length_of(order, o->rank);
+    if (!tarn__order_has_equal_batches(order)) most = order->length;
+    order->batches = o->batch ? divide_up(most, o->batch) : 0;
+}
+
+static void release_made(tarn__order_made *m)
 {
     if (!m || atomic_fetch_sub(&m->users, 1) != 1) return;
     if (m->data) m->kind->drop(m->data);
@@ -171,7 +141,7 @@ static tarn_status measure_and_make(tarn_order *order, tarn_error *err)
     const tarn__order_kind *kind = kinds[order->o.kind];
     uint64_t total = order->count;
     if (kind->measure) TARN_TRY(kind->measure(&order->o, order->count, &total, err));
-    epoch_data *m = order->made = calloc(1, sizeof *m);
+    tarn__order_made *m = order->made = calloc(1, sizeof *m);
     if (!m) return tarn__fail_memory(err);
     atomic_init(&m->users, 1);
     m->kind = kind;
@@ -220,7 +190,7 @@ static tarn_status copy_array(tarn_order *order, tarn_error *err)
     order->o.classes = NULL;
     if (!given) return TARN_OK;
     if (!tarn__mul(n, sizeof(uint64_t), &size) || size > PTRDIFF_MAX / 2 ||
-        !(order->array = tarn__big_alloc(sizeof(shared_array) + size)))
+        !(order->array = tarn__big_alloc(sizeof(tarn__order_array) + size)))
         return tarn__fail_memory(err);
     atomic_init(&order->array->users, 1);
     order->array->count = n;
@@ -307,8 +277,9 @@ static tarn_status copy_inner(tarn_order *order, const tarn_order *from, size_t 
 static void push_inner(tarn_order *order, const tarn_order_options *o, uint64_t start)
 {
     order->inner[order->n_inner++] =
-        (share){o->rank, o->world_size, o->uneven, start, order->total};
-    order->total = share_length(order->total - start, o->rank, o->world_size, o->uneven);
+        (tarn__share){o->rank, o->world_size, o->uneven, start, order->total};
+    order->total =
+        tarn__share_length(order->total - start, o->rank, o->world_size, o->uneven);
 }
 
 static tarn_status derive(const tarn_order *from, const tarn_order_options *o,
@@ -326,10 +297,10 @@ static tarn_status derive(const tarn_order *from, const tarn_order_options *o,
     } else if (status == TARN_OK) {
         status = measure_and_make(order, err);
         for (size_t i = 0; status == TARN_OK && i < order->n_inner; i++) {
-            share *s = &order->inner[i];
+            tarn__share *s = &order->inner[i];
             s->start = 0; /* positions were left out of another epoch only */
             s->from = order->total;
-            order->total = share_length(order->total, s->rank, s->world, s->uneven);
+            order->total = tarn__share_length(order->total, s->rank, s->world, s->uneven);
         }
     }
     if (status == TARN_OK && push) push_inner(order, &from->o, from->start);
@@ -447,7 +418,7 @@ uint64_t tarn__order_position(const tarn_order *order, uint64_t i)
     return order->start + order->o.rank + i * order->o.world_size;
 }
 
-static void map_share(const share *s, uint64_t *at, size_t n)
+static void map_share(const tarn__share *s, uint64_t *at, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         at[i] = s->start + s->rank + at[i] * s->world;
@@ -459,7 +430,7 @@ static void map_share(const share *s, uint64_t *at, size_t n)
 static void map_shares(const tarn_order *order, uint64_t *at, size_t n)
 {
     const tarn_order_options *o = &order->o;
-    share own = {o->rank, o->world_size, o->uneven, order->start, order->total};
+    tarn__share own = {o->rank, o->world_size, o->uneven, order->start, order->total};
     map_share(&own, at, n);
     for (size_t k = order->n_inner; k-- > 0;)
         map_share(&order->inner[k], at, n);
@@ -509,7 +480,7 @@ tarn_status tarn__order_batch(const tarn_order *order, uint64_t k, uint64_t *out
                           (unsigned long long)k, (unsigned long long)order->o.rank,
                           (unsigned long long)order->batches);
     uint64_t from = k * order->o.batch, end = from + order->o.batch;
-    if (has_equal_batches(order)) {
+    if (tarn__order_has_equal_batches(order)) {
         from = equal_batch_start(order->length, k, order->batches);
         end = equal_batch_start(order->length, k + 1, order->batches);
     }
@@ -535,7 +506,7 @@ uint64_t tarn__order_used(const tarn_order *order, uint64_t n)
 static uint64_t most_batches(const tarn_order *order)
 {
     if (order->o.uneven != TARN_UNEVEN_KEEP || order->o.drop_last ||
-        has_equal_batches(order))
+        tarn__order_has_equal_batches(order))
         return order->batches;
     return divide_up(divide_up(order->total - order->start, order->o.world_size),
                      order->o.batch);
@@ -546,7 +517,7 @@ uint64_t tarn__order_used_batches(const tarn_order *order, uint64_t n)
     uint64_t batch = order->o.batch, most = batch ? most_batches(order) : 0;
     if (n == 0) return order->start;
     if (n >= most) return order->total;
-    if (!has_equal_batches(order)) return tarn__order_used(order, n * batch);
+    if (!tarn__order_has_equal_batches(order)) return tarn__order_used(order, n * batch);
     uint64_t left = order->total - order->start, world = order->o.world_size;
     uint64_t longer = left % world, short_len = left / world;
     return order->start + longer * equal_batch_start(short_len + 1, n, most) +
@@ -580,7 +551,7 @@ const char *tarn__uneven_name(tarn_uneven uneven)
     return names[uneven];
 }
 
-static tarn_status describe_split(const share *s, tarn__buf *out, tarn_error *err)
+static tarn_status describe_split(const tarn__share *s, tarn__buf *out, tarn_error *err)
 {
     if (s->start)
         TARN_TRY(tarn__buf_printf(out, err, " rest(%llu)", (unsigned long long)s->start));
@@ -593,7 +564,7 @@ tarn_status tarn__order_describe(const tarn_order *order, bool frozen, tarn__buf
                                  tarn_error *err)
 {
     const tarn_order_options *o = &order->o;
-    share last = {o->rank, o->world_size, o->uneven, order->start, order->total};
+    tarn__share last = {o->rank, o->world_size, o->uneven, order->start, order->total};
     if (o->kind != TARN_ORDER_IDENTITY) {
         TARN_TRY(tarn__buf_printf(out, err, " %s(seed=%s%llu", kinds[o->kind]->name,
                                   o->negative ? "-" : "", (unsigned long long)o->seed));

@@ -23,7 +23,19 @@ typedef struct tarn__order_kind {
 
     /* Replaces each position by its sample. */
     void (*map)(const void *made, uint64_t *at, size_t n);
+
+    /* The inverse: the first of the total positions, from position from on, that has the
+     * sample; TARN__NO_POSITION if there is none. NULL: all positions are mapped. */
+    uint64_t (*find)(const void *made, uint64_t total, uint64_t sample, uint64_t from);
 } tarn__order_kind;
+
+#define TARN__NO_POSITION UINT64_MAX
+
+/* The result of find for a kind where the sample is at one position only. */
+static inline uint64_t tarn__order_found(uint64_t position, uint64_t from)
+{
+    return position >= from ? position : TARN__NO_POSITION;
+}
 
 extern const tarn__order_kind tarn__order_identity, tarn__order_shuffle,
     tarn__order_blocks, tarn__order_feistel, tarn__order_buckets, tarn__order_weighted,
@@ -103,6 +115,33 @@ void tarn__order_map(const tarn_order *order, uint64_t *at, size_t n);
 TARN_CHECKED tarn_status tarn__order_batch(const tarn_order *order, uint64_t k,
                                            uint64_t *out_from, uint64_t *out_count,
                                            tarn_error *err);
+
+/* --- order_find.c: the inverse of an order ------------------------------------------ */
+
+/* A position that has a sample: the rank, its i-th sample, and the position in the epoch
+ * over all ranks. */
+typedef struct tarn__order_turn {
+    uint64_t rank, i, position;
+} tarn__order_turn;
+
+/* Whether positions of a sample are computed, and not found by mapping all positions. */
+bool tarn__order_has_inverse(const tarn_order *order);
+
+/* Passes all positions of a sample, of all ranks of the last split, to put, in any order.
+ */
+typedef tarn_status (*tarn__order_put)(void *context, const tarn__order_turn *turn,
+                                       tarn_error *err);
+TARN_CHECKED tarn_status tarn__order_find(const tarn_order *order, uint64_t sample,
+                                          tarn__order_put put, void *context,
+                                          tarn_error *err);
+
+/* The first of this rank's samples, from from on, that is a given sample; or
+ * TARN__NO_POSITION. The order has an inverse. */
+uint64_t tarn__order_find_own(const tarn_order *order, uint64_t sample, uint64_t from);
+
+/* The batch of the i-th sample of a rank, and the place in it. */
+void tarn__order_batch_of(const tarn_order *order, uint64_t rank, uint64_t i,
+                          uint64_t *out_batch, uint64_t *out_place);
 
 /* The number of positions of the epoch that are used when every rank has taken n samples,
  * or n batches; a rank that has fewer has taken all of them. The result is the same on

@@ -16,7 +16,7 @@ typedef struct class_of {
 typedef struct balanced {
     uint64_t *members; /* samples, sorted by class */
     class_of *classes;
-    uint64_t n_classes;
+    uint64_t n_classes, count;
     tarn__domain domain; /* of the classes */
     uint64_t key_round, key_class;
 } balanced;
@@ -36,6 +36,7 @@ static tarn_status list_classes(balanced *b, const tarn__numbered *sorted, uint6
     for (uint64_t i = 0; i < count; i++)
         n += i == 0 || sorted[i].value != sorted[i - 1].value;
     b->n_classes = n;
+    b->count = count;
     b->classes = tarn__order_alloc(n, sizeof *b->classes, err);
     if (b->classes) b->members = tarn__order_alloc(count, sizeof *b->members, err);
     if (!b->members) return TARN_ERR_MEMORY;
@@ -96,6 +97,37 @@ static void map_balanced(const void *made, uint64_t *at, size_t n)
     }
 }
 
+/* The class of a sample, and its place among the samples of the class. */
+static uint64_t class_of_sample(const balanced *b, uint64_t sample, uint64_t *out_member)
+{
+    uint64_t member = 0, class = 0;
+    while (member < b->count && b->members[member] != sample)
+        member++;
+    while (class + 1 < b->n_classes && b->classes[class + 1].first <= member)
+        class ++;
+    *out_member = member - b->classes[class].first;
+    return class;
+}
+
+/* A sample is in one round of each pass through its class. */
+static uint64_t find_balanced(const void *made, uint64_t total, uint64_t sample,
+                              uint64_t from)
+{
+    const balanced *b = made;
+    uint64_t member, class = class_of_sample(b, sample, &member);
+    const class_of *c = &b->classes[class];
+    for (uint64_t pass = from / b->n_classes / c->domain.n;; pass++) {
+        tarn__network net;
+        tarn__network_init(&net, &c->domain,
+                           tarn__subkey(tarn__subkey(b->key_class, class), pass));
+        uint64_t round = pass * c->domain.n + tarn__unpermute(&c->domain, &net, member);
+        if (round > total / b->n_classes) return TARN__NO_POSITION;
+        tarn__network_init(&net, &b->domain, tarn__subkey(b->key_round, round));
+        uint64_t at = round * b->n_classes + tarn__unpermute(&b->domain, &net, class);
+        if (at >= from) return at < total ? at : TARN__NO_POSITION;
+    }
+}
+
 static tarn_status measure_balanced(const tarn_order_options *o, uint64_t count,
                                     uint64_t *out_total, tarn_error *err)
 {
@@ -103,8 +135,9 @@ static tarn_status measure_balanced(const tarn_order_options *o, uint64_t count,
     return tarn__order_draws(o, count, out_total, err);
 }
 
-const tarn__order_kind tarn__order_balanced = {
-    "balanced", measure_balanced, make_balanced, drop_balanced, map_balanced};
+const tarn__order_kind tarn__order_balanced = {"balanced",    measure_balanced,
+                                               make_balanced, drop_balanced,
+                                               map_balanced,  find_balanced};
 
 /* --- Lengths ----------------------------------------------------------------------- */
 
@@ -165,5 +198,5 @@ static tarn_status measure_lengths(const tarn_order_options *o, uint64_t count,
     return TARN_OK;
 }
 
-const tarn__order_kind tarn__order_lengths = {"lengths", measure_lengths, make_lengths,
-                                              free, tarn__order_map_samples};
+const tarn__order_kind tarn__order_lengths = {
+    "lengths", measure_lengths, make_lengths, free, tarn__order_map_samples, NULL};

@@ -97,6 +97,29 @@ static void map_blocks(const void *made, uint64_t *at, size_t n)
     }
 }
 
+/* The position of a sample before its window is permuted. */
+static uint64_t slot_position(const blocks *b, uint64_t sample)
+{
+    uint64_t number = sample / b->block, slot = b->tail_slot;
+    if (number < b->n_full) {
+        slot = tarn__shuffle_find(&b->full, number);
+        if (b->tail && slot >= b->tail_slot) slot++;
+    }
+    return slot_start(b, slot) + sample % b->block;
+}
+
+static uint64_t find_blocks(const void *made, uint64_t total, uint64_t sample,
+                            uint64_t from)
+{
+    (void)total;
+    const blocks *b = made;
+    uint64_t position = slot_position(b, sample);
+    window w = {0};
+    find_window(b, position, &w);
+    position = w.from + tarn__unpermute(&w.domain, &w.net, position - w.from);
+    return tarn__order_found(position, from);
+}
+
 static tarn_status measure_blocks(const tarn_order_options *o, uint64_t count,
                                   uint64_t *out_total, tarn_error *err)
 {
@@ -108,5 +131,5 @@ static tarn_status measure_blocks(const tarn_order_options *o, uint64_t count,
     return TARN_OK;
 }
 
-const tarn__order_kind tarn__order_blocks = {"blocks", measure_blocks, make_blocks, free,
-                                             map_blocks};
+const tarn__order_kind tarn__order_blocks = {"blocks", measure_blocks, make_blocks,
+                                             free,     map_blocks,     find_blocks};

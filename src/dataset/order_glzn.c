@@ -48,6 +48,24 @@ static uint64_t feistel(const uint32_t *keys, unsigned rounds, unsigned half, ui
     return x;
 }
 
+/* The inverse of feistel. */
+static uint64_t unfeistel(const uint32_t *keys, unsigned rounds, unsigned half,
+                          uint64_t n, uint64_t x)
+{
+    uint64_t mask = (UINT64_C(1) << half) - 1;
+    do {
+        uint64_t left = x >> half, right = x & mask;
+        for (unsigned r = rounds; r > 0; r--) {
+            uint64_t mixed = left * UINT64_C(0x9e3779b97f4a7c15) + keys[r - 1];
+            uint64_t before = right ^ (mixed & mask);
+            right = left;
+            left = before;
+        }
+        x = left << half | right;
+    } while (x >= n);
+    return x;
+}
+
 /* |seed + epoch + more|, because Python's generator ignores the sign. */
 static unsigned __int128 seed_of(const tarn_order_options *o, unsigned more)
 {
@@ -186,6 +204,20 @@ static void map_buckets(const void *made, uint64_t *at, size_t n)
     }
 }
 
+/* Whole buckets may be in any order, so each is compared with the sample. */
+static uint64_t find_buckets(const void *made, uint64_t total, uint64_t sample,
+                             uint64_t from)
+{
+    (void)total;
+    const buckets *b = made;
+    const bucket *in = b->list;
+    while (sample < in->sample || sample - in->sample >= in->size)
+        in++;
+    uint64_t within = unfeistel(b->keys + in->number * b->rounds, b->rounds, in->half,
+                                in->size, sample - in->sample);
+    return tarn__order_found(in->position + within, from);
+}
+
 /* --- Checks ------------------------------------------------------------------------ */
 
 static tarn_status measure_feistel(const tarn_order_options *o, uint64_t count,
@@ -232,7 +264,7 @@ static tarn_status measure_buckets(const tarn_order_options *o, uint64_t count,
     return count ? check_outer(o, count, err) : TARN_OK;
 }
 
-const tarn__order_kind tarn__order_feistel = {"feistel", measure_feistel, make_buckets,
-                                              drop_buckets, map_buckets};
-const tarn__order_kind tarn__order_buckets = {"buckets", measure_buckets, make_buckets,
-                                              drop_buckets, map_buckets};
+const tarn__order_kind tarn__order_feistel = {
+    "feistel", measure_feistel, make_buckets, drop_buckets, map_buckets, find_buckets};
+const tarn__order_kind tarn__order_buckets = {
+    "buckets", measure_buckets, make_buckets, drop_buckets, map_buckets, find_buckets};

@@ -47,8 +47,15 @@ static void map_identity(const void *made, uint64_t *at, size_t n)
     (void)made, (void)at, (void)n;
 }
 
-const tarn__order_kind tarn__order_identity = {"identity", NULL, NULL, NULL,
-                                               map_identity};
+static uint64_t find_identity(const void *made, uint64_t total, uint64_t sample,
+                              uint64_t from)
+{
+    (void)made, (void)total;
+    return tarn__order_found(sample, from);
+}
+
+const tarn__order_kind tarn__order_identity = {"identity", NULL,         NULL,
+                                               NULL,       map_identity, find_identity};
 
 static tarn_status make_shuffle(const tarn_order_options *o, uint64_t count,
                                 uint64_t total, void **out, tarn_error *err)
@@ -66,5 +73,12 @@ static void map_shuffle(const void *made, uint64_t *at, size_t n)
     tarn__shuffle_map(made, at, n);
 }
 
-const tarn__order_kind tarn__order_shuffle = {"shuffle", NULL, make_shuffle, free,
-                                              map_shuffle};
+static uint64_t find_shuffle(const void *made, uint64_t total, uint64_t sample,
+                             uint64_t from)
+{
+    (void)total;
+    return tarn__order_found(tarn__shuffle_find(made, sample), from);
+}
+
+const tarn__order_kind tarn__order_shuffle = {"shuffle", NULL,        make_shuffle,
+                                              free,      map_shuffle, find_shuffle};

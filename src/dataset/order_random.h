@@ -112,6 +112,39 @@ static inline uint64_t tarn__permute(const tarn__domain *d, const tarn__network 
     return tarn__permute_rounds(d, net->u.keys, net->rounds, x);
 }
 
+/* The inverse of tarn__permute_rounds. */
+static inline uint64_t tarn__unpermute_rounds(const tarn__domain *d, const uint64_t *keys,
+                                              unsigned rounds, uint64_t x)
+{
+    uint64_t mask = (UINT64_C(1) << d->bits) - 1;
+    do {
+        uint64_t row = x >> d->bits, column = x & mask;
+        for (unsigned r = rounds; r > 0; r -= 2) {
+            column ^= tarn__round(row, keys[r - 1]) >> (64 - d->bits);
+            uint64_t added = tarn__mul_high(tarn__round(column, keys[r - 2]), d->a);
+            row = row >= added ? row - added : row + d->a - added;
+        }
+        x = row << d->bits | column;
+    } while (x >= d->n);
+    return x;
+}
+
+/* The position in a table that has the value x, which is in it. */
+static inline uint64_t tarn__table_find(const uint16_t *table, uint64_t x)
+{
+    uint64_t i = 0;
+    while (table[i] != x)
+        i++;
+    return i;
+}
+
+static inline uint64_t tarn__unpermute(const tarn__domain *d, const tarn__network *net,
+                                       uint64_t x)
+{
+    if (d->n <= TARN__TINY) return tarn__table_find(net->u.table, x);
+    return tarn__unpermute_rounds(d, net->u.keys, net->rounds, x);
+}
+
 /* --- The shuffle: a table up to SMALL, above it the network ------------------------ */
 
 typedef struct tarn__shuffle {
@@ -127,6 +160,13 @@ static inline uint64_t tarn__shuffle_at(const tarn__shuffle *s, uint64_t x)
 {
     if (s->domain.n <= TARN__SMALL) return s->table[x];
     return tarn__permute_rounds(&s->domain, s->net.u.keys, TARN__ROUNDS, x);
+}
+
+/* The position of x. */
+static inline uint64_t tarn__shuffle_find(const tarn__shuffle *s, uint64_t x)
+{
+    if (s->domain.n <= TARN__SMALL) return tarn__table_find(s->table, x);
+    return tarn__unpermute_rounds(&s->domain, s->net.u.keys, TARN__ROUNDS, x);
 }
 
 #endif

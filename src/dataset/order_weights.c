@@ -148,7 +148,7 @@ static tarn_status measure_alias(const tarn_order_options *o, uint64_t count,
 }
 
 const tarn__order_kind tarn__order_weighted = {"weighted", measure_alias, make_alias,
-                                               drop_alias, map_alias};
+                                               drop_alias, map_alias,     NULL};
 
 /* --- Without replacement ----------------------------------------------------------- */
 
@@ -219,5 +219,5 @@ static tarn_status measure_once(const tarn_order_options *o, uint64_t count,
     return TARN_OK;
 }
 
-const tarn__order_kind tarn__order_once = {"weighted-once", measure_once, make_once, free,
-                                           tarn__order_map_samples};
+const tarn__order_kind tarn__order_once = {
+    "weighted-once", measure_once, make_once, free, tarn__order_map_samples, NULL};

@@ -7,6 +7,7 @@
 #include "dataset/dataset.h"
 #include "dataset/order.h"
 #include "io/remote.h"
+#include "io/tally.h"
 
 /* Bytes that tarn_dataset_prefetch fetches at most. */
 #define MOST_PREFETCHED (UINT64_C(64) << 20)
@@ -25,21 +26,24 @@ bool tarn__may_be_away(const tarn__storage *source)
 /* --- Pieces ------------------------------------------------------------------------ */
 
 /* The bytes of an item in a remote file; false if it is local, or cannot be located. Of
- * an item without a field only the header is needed, for the key. */
+ * an item without a field only the key is needed: of a member its header. */
 static bool find_piece(tarn__storage *source, tarn__item *item, tarn__remote_piece *out)
 {
     if (tarn__leaf(&source, &item->sample, &item->field, NULL) != TARN_OK) return false;
     bool is_key = item->field == TARN__FIELD_NONE;
-    if (!tarn__files_are_away(&source->files) ||
-        (is_key && !tarn__storage_fold(source)) ||
+    tarn__tally *tally = tarn__remote_current()->tally;
+    if ((!tally && !tarn__files_are_away(&source->files)) ||
+        (is_key && !source->kind->locates_keys) ||
         source->kind->locate(source->state, item, 1, NULL) != TARN_OK)
         return false;
     const tarn__spot *spot = &item->spot;
     if (spot->offset == TARN_NO_OFFSET || spot->size > SIZE_MAX / 2) return false;
-    size_t size = spot->head + (is_key ? 0 : (size_t)spot->size);
-    *out = (tarn__remote_piece){.remote = tarn__files_remote(&source->files, spot->file),
-                                .offset = spot->offset - spot->head,
-                                .size = size};
+    size_t size = spot->head + (is_key && spot->head ? 0 : (size_t)spot->size);
+    *out = (tarn__remote_piece){
+        .remote = tally ? tarn__tally_remote(tally, &source->files, spot->file)
+                        : tarn__files_remote(&source->files, spot->file),
+        .offset = spot->offset - spot->head,
+        .size = size};
     return out->remote && size;
 }
 

@@ -101,6 +101,7 @@ void tarn__files_init_one(tarn__files *f, const tarn__file *file,
     *f = (tarn__files){.one = {.path = file->path, .fd = file->fd, .direct = -1},
                        .map = map};
     f->one.remote = file->remote;
+    f->one_size = file->size;
     if (!file->remote) f->one.direct = tarn__open_direct(file->fd, &f->one.align);
     set_cold(&f->cold, file->size, cold, io);
 }
@@ -119,6 +120,16 @@ tarn__remote *tarn__files_remote(const tarn__files *f, uint32_t file)
 bool tarn__files_are_away(const tarn__files *f)
 {
     return f->cache ? tarn__filecache_any_away(f->cache) : f->one.remote != NULL;
+}
+
+size_t tarn__files_count(const tarn__files *f)
+{
+    return f->cache ? tarn__filecache_count(f->cache) : 1;
+}
+
+uint64_t tarn__files_size(const tarn__files *f, uint32_t file)
+{
+    return f->cache ? tarn__filecache_size(f->cache, file) : f->one_size;
 }
 
 const char *tarn__files_path(const tarn__files *f, uint32_t file)

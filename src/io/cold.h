@@ -97,6 +97,7 @@ tarn__cold_way tarn__cold_choose(const tarn__cold *cold, tarn__is_resident is_re
 typedef struct tarn__files {
     tarn__filecache *cache;
     tarn__ranges_file one;
+    uint64_t one_size;
     const unsigned char *map; /* of the single file; NULL if it is read */
     tarn__cold cold;
 } tarn__files;
@@ -115,6 +116,10 @@ struct tarn__remote *tarn__files_remote(const tarn__files *files, uint32_t file)
 /* Whether there is such a file. Batches are then gathered: nothing that is fetched is
  * looked for in the page cache. */
 bool tarn__files_are_away(const tarn__files *files);
+
+/* How many there are, and the size of one; UINT64_MAX if it is unknown. */
+size_t tarn__files_count(const tarn__files *files);
+uint64_t tarn__files_size(const tarn__files *files, uint32_t file);
 
 /* Borrowed; file must be the number of an existing file. */
 const char *tarn__files_path(const tarn__files *files, uint32_t file);

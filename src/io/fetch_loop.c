@@ -411,6 +411,8 @@ static int sleep_ms(const tarn__fetcher *f, const tarn__loop *loop)
         if (h->queue.count && h->closed_until_ms > loop->now_ms &&
             h->closed_until_ms < until)
             until = h->closed_until_ms;
+    for (const tarn__host *h = f->hosts; h; h = h->next)
+        if (tarn__pace_due(&h->pace) < until) until = tarn__pace_due(&h->pace);
     int64_t left = until - loop->now_ms;
     return left > 0 ? (int)left : 0;
 }

@@ -1,7 +1,10 @@
 /* The rate is measured in windows, of which only the time counts in which the limit was
  * reached: otherwise the rate is that of the callers. A window is at least as long as it
  * takes to end as many transfers as run at once. The window after each change of the
- * limit is not used, because it has transfers of both limits. */
+ * limit is not used, because it has transfers of both limits.
+ *
+ * A measurement takes many round trips, and a first batch should take few. So a server
+ * whose first byte takes long gets a larger limit at once. */
 #include "io/fetch_pace.h"
 
 enum {
@@ -23,6 +26,8 @@ void tarn__pace_init(tarn__pace *pace, unsigned most)
         .most = most,
         .settling = true,
         .cut_ms = INT64_MIN,
+        .fresh = true,
+        .waits_ms = INT64_MIN,
     };
 }
 
@@ -77,9 +82,26 @@ static void end_window(tarn__pace *pace)
     }
 }
 
+int64_t tarn__pace_due(const tarn__pace *pace)
+{
+    bool waits = pace->fresh && pace->waits_ms != INT64_MIN;
+    return waits ? pace->waits_ms + TARN__PACE_NEAR_MS : INT64_MAX;
+}
+
+static void note_first(tarn__pace *pace, int64_t now_ms, uint64_t bytes, bool full)
+{
+    if (bytes || pace->limit != TARN__PACE_START) pace->fresh = false;
+    if (!pace->fresh) return;
+    if (pace->waits_ms == INT64_MIN && full) pace->waits_ms = now_ms;
+    if (now_ms < tarn__pace_due(pace)) return;
+    pace->fresh = false;
+    change_limit(pace, pace->most < TARN__PACE_FAR ? pace->most : TARN__PACE_FAR);
+}
+
 void tarn__pace_note(tarn__pace *pace, int64_t now_ms, uint64_t bytes, unsigned ended,
                      bool full)
 {
+    note_first(pace, now_ms, bytes, full);
     if (pace->full) {
         pace->window_ms += now_ms - pace->noted_ms;
         pace->bytes += bytes;

@@ -353,3 +353,48 @@ void tarn__publish_abandon(tarn__publish *p)
     free(p->final);
     *p = (tarn__publish){.fd = -1};
 }
+
+/* --- Second names of files --------------------------------------------------------- */
+
+static tarn_status copy_file(const char *from, const char *to, bool no_sync,
+                             tarn_error *err)
+{
+    tarn__file file;
+    tarn__publish p;
+    TARN_TRY(tarn__file_open(&file, from, err));
+    tarn_status status = tarn__publish_begin(&p, to, err);
+    if (status == TARN_OK) {
+        p.no_sync = no_sync;
+        p.keep_existing = true;
+        status = tarn__publish_copy(&p, file.fd, from, 0, file.size, err);
+        if (status == TARN_OK)
+            status = tarn__publish_finish(&p, err);
+        else
+            tarn__publish_abandon(&p);
+    }
+    tarn__file_close(&file);
+    return status;
+}
+
+/* A linked shard must be on the disk before an index refers to it. */
+static tarn_status sync_linked(const char *path, tarn_error *err)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return tarn__fail_errno(err, path, errno, "cannot open");
+    tarn_status status =
+        fsync(fd) == 0 ? TARN_OK : tarn__fail_errno(err, path, errno, "cannot sync");
+    close(fd);
+    return status;
+}
+
+/* Hard links fail across file systems, on some file systems, and for other users' files.
+ * On any failure the file is copied; if the copy fails too, its error is reported. */
+tarn_status tarn__publish_link(const char *from, const char *to, bool copy, bool no_sync,
+                               tarn_error *err)
+{
+    if (copy || linkat(AT_FDCWD, from, AT_FDCWD, to, AT_SYMLINK_FOLLOW) != 0)
+        return copy_file(from, to, no_sync, err);
+    tarn_status status = no_sync ? TARN_OK : sync_linked(to, err);
+    if (status != TARN_OK) unlink(to);
+    return status;
+}

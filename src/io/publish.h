@@ -80,6 +80,11 @@ int tarn__rename_new(const char *from, const char *to);
 /* The same for names in an open folder. */
 int tarn__rename_new_in(int folder, const char *from, const char *to);
 
+/* Gives a complete file a second name, durably unless no_sync: a hard link, or a copy if
+ * copy is set or links cannot be made. */
+TARN_CHECKED tarn_status tarn__publish_link(const char *from, const char *to, bool copy,
+                                            bool no_sync, tarn_error *err);
+
 /* Syncs the folder of path, so that the names in it are on the disk. */
 TARN_CHECKED tarn_status tarn__sync_folder(const char *path, tarn_error *err);
 

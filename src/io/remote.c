@@ -35,8 +35,10 @@ tarn_status tarn__remote_open(const char *url, tarn__cachedir *cache, const char
                               const tarn__fetch_limits *limits, tarn__remote **out,
                               tarn_error *err)
 {
+    static atomic_ullong opened;
     tarn__remote *r = calloc(1, sizeof *r);
     if (!r) return tarn__fail_memory(err);
+    r->number = atomic_fetch_add_explicit(&opened, 1, memory_order_relaxed);
     r->cache = cache;
     r->limits = *limits;
     r->url = strdup(url);
@@ -97,6 +99,10 @@ tarn_status tarn__remote_fetched(tarn__remote *r, tarn__fetched **out, tarn_erro
 tarn_status tarn__remote_identify(tarn__remote *r, tarn__object_id *out, tarn_error *err)
 {
     tarn__fetched *fetched;
+    if (r->counted) {
+        *out = (tarn__object_id){.size = tarn__counted_size(r->counted)};
+        return TARN_OK;
+    }
     TARN_TRY(tarn__remote_fetched(r, &fetched, err));
     return tarn__fetched_identify(fetched, out, err);
 }

@@ -13,9 +13,15 @@
 #include "io/fetch.h"
 #include "io/shardcache.h"
 
-#define TARN__REMOTE_GAP    (256u << 10) /* ranges with a smaller gap are one request */
-#define TARN__REMOTE_MOST   (8u << 20)   /* bytes of a request */
-#define TARN__REMOTE_FLIGHT (64u << 20)  /* bytes of one reader under way at once */
+struct tarn__tally;
+
+#define TARN__REMOTE_GAP                                                                 \
+    (256u << 10) /* ranges with a smaller gap are one request ...                        \
+                  */
+#define TARN__REMOTE_SMALL_GAP                                                           \
+    (32u << 10) /* ... if most of it is wanted, or the gap is even smaller */
+#define TARN__REMOTE_MOST   (8u << 20)  /* bytes of a request */
+#define TARN__REMOTE_FLIGHT (64u << 20) /* bytes of one reader under way at once */
 
 /* The defaults of tarn_source_options. */
 #define TARN__FETCH_LIMITS                                                               \
@@ -77,6 +83,7 @@ typedef struct tarn__remote_task {
     uint64_t rank;      /* requests of smaller ranks are served first */
     const atomic_bool
         *cancel; /* when true, reads fail with TARN_ERR_CANCELLED; or NULL */
+    struct tarn__tally *tally; /* requests are counted, not sent (tally.h); or NULL */
 } tarn__remote_task;
 
 /* Sets the task of this thread, and returns the one before, to be set again. */

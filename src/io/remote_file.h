@@ -4,11 +4,14 @@
 #define TARN_IO_REMOTE_FILE_H
 
 #include "io/remote.h"
+#include "io/tally.h"
 
 /* fetched and requested are made when they are first needed, by any thread. Two threads
  * may make them at the same time; the second to finish throws its own away. No lock is
  * held, because finding credentials may take long. */
 struct tarn__remote {
+    uint64_t number;        /* in the order of opening: files are read in this order */
+    tarn__counted *counted; /* requests are only counted; or NULL */
     char *url, *shown, *dataset;
     tarn__cachedir *cache;
     tarn__object_id *known; /* or NULL */
@@ -47,6 +50,14 @@ void tarn__remote_forget(tarn__remote *remote); /* closes it; nobody uses it */
 TARN_CHECKED tarn_status tarn__remote_read_each(const tarn__remote_piece *pieces,
                                                 size_t count, tarn_error **errors,
                                                 tarn_error *err);
+
+/* The order in which ranges are read. */
+static inline int tarn__remote_compare(const tarn__remote *a, uint64_t a_from,
+                                       const tarn__remote *b, uint64_t b_from)
+{
+    if (a != b) return a->number < b->number ? -1 : 1;
+    return (a_from > b_from) - (a_from < b_from);
+}
 
 /* The range of the stock that has these bytes, or NULL. */
 tarn__stocked *tarn__stock_find(const tarn__stock *stock, const tarn__remote *remote,

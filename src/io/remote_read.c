@@ -71,9 +71,7 @@ typedef struct work {
 static int by_place(const void *a, const void *b)
 {
     const part *x = a, *y = b;
-    if (x->remote != y->remote)
-        return (uintptr_t)x->remote < (uintptr_t)y->remote ? -1 : 1;
-    return (x->from > y->from) - (x->from < y->from);
+    return tarn__remote_compare(x->remote, x->from, y->remote, y->from);
 }
 
 static tarn_status add_parts(work *w, const tarn__remote_piece *p, size_t number,
@@ -88,7 +86,7 @@ static tarn_status add_parts(work *w, const tarn__remote_piece *p, size_t number
         TARN_TRY(tarn__grow(&w->parts, sizeof *w->parts, w->count, &w->room, err));
         w->parts[w->count++] = (part){
             p->remote, at, at + (left < TARN__REMOTE_MOST ? left : TARN__REMOTE_MOST),
-            p->to + (at - p->offset), number};
+            p->to ? p->to + (at - p->offset) : NULL, number};
     }
     return TARN_OK;
 }
@@ -249,10 +247,16 @@ static part *only_part(const work *w, const stretch *s)
     return s->end == s->first + 1 && p->from == s->from && p->to == s->to ? p : NULL;
 }
 
-/* Starts the request for a range; ends the claim of its blocks on failure. */
+/* Starts the request for a range; ends the claim of its blocks, if there are any, also on
+ * failure. */
 static tarn_status begin_job(work *w, const stretch *s, tarn__cached *cached,
                              uint64_t first, uint64_t count, tarn_error *err)
 {
+    tarn__counted *counted = w->parts[s->first].remote->counted;
+    if (counted) {
+        tarn__counted_fetch(counted, s->to - s->from, first, count);
+        return TARN_OK;
+    }
     const part *p = cached ? NULL : only_part(w, s);
     job *j = calloc(1, sizeof *j);
     if (!j) {
@@ -310,19 +314,24 @@ static bool narrow(const work *w, const stretch *s, uint64_t from, uint64_t to,
     return out->end > 0;
 }
 
+/* If another program shortened the copy, or its disk fails, the bytes are fetched. */
 static tarn_status read_copy(work *w, const stretch *s, const tarn__cached *cached,
                              tarn_error *err)
 {
     uint64_t from, to;
-    tarn_error why;
+    tarn__counted *counted = w->parts[s->first].remote->counted;
     for (size_t i = s->first; i < s->end; i++) {
         const part *p = &w->parts[i];
         if (!overlap(p, s->from, s->to, &from, &to)) continue;
         stretch one = {i, i + 1, from, to};
+        if (counted) {
+            tarn__counted_hit(counted, to - from);
+            continue;
+        }
         if (tarn__read_exact(tarn__cached_fd(cached), tarn__cached_path(cached),
                              p->data + (from - p->from), (size_t)(to - from), from,
-                             &why) != TARN_OK)
-            TARN_TRY(note_failure(w, &one, &why, err));
+                             NULL) != TARN_OK)
+            TARN_TRY(begin_job(w, &one, NULL, 0, 0, err));
     }
     return TARN_OK;
 }
@@ -332,6 +341,16 @@ static tarn_status postpone(work *w, const stretch *s, tarn_error *err)
     TARN_TRY(tarn__grow(&w->later, sizeof *w->later, w->n_later, &w->later_room, err));
     w->later[w->n_later++] = *s;
     return TARN_OK;
+}
+
+static void give_up(const tarn__remote *r, tarn__cached *cached,
+                    const tarn__cached_span *span)
+{
+    if (span->state != TARN__CACHED_CLAIMED) return;
+    if (r->counted)
+        tarn__counted_give_up(r->counted, span->count);
+    else
+        tarn__cached_give_up(cached, span->first, span->count);
 }
 
 /* Reads, fetches or postpones a span of blocks. */
@@ -345,7 +364,7 @@ static tarn_status use_span(work *w, const stretch *s, tarn__cached *cached,
     bool claimed = span->state == TARN__CACHED_CLAIMED;
     if (!narrow(w, s, from, to, &wanted)) {
         bool is_rest = claimed && from >= s->to;
-        if (claimed && !is_rest) tarn__cached_give_up(cached, span->first, span->count);
+        if (!is_rest) give_up(w->parts[s->first].remote, cached, span);
         if (!is_rest) return TARN_OK;
         wanted = (stretch){s->first, s->first + 1, from, to};
     }
@@ -374,23 +393,34 @@ static tarn_status with_rest(tarn__remote *r, uint64_t *to, tarn_error *err)
     return TARN_OK;
 }
 
+static tarn_status claim(const tarn__remote *r, tarn__cached *cached, uint64_t from,
+                         uint64_t to, tarn__cached_span *spans, size_t *out_count,
+                         uint64_t *out_end, tarn_error *err)
+{
+    if (!r->counted)
+        return tarn__cached_claim(cached, from, to - from, spans, SPANS, out_count,
+                                  out_end, err);
+    return tarn__counted_claim(r->counted, from, to - from, spans, SPANS, out_count,
+                               out_end, err);
+}
+
 static tarn_status begin_cached(work *w, const stretch *s, tarn__cached *cached,
                                 tarn_error *err)
 {
     tarn__cached_span spans[SPANS];
     uint64_t until = s->to;
-    TARN_TRY(with_rest(w->parts[s->first].remote, &until, err));
+    tarn__remote *r = w->parts[s->first].remote;
+    TARN_TRY(with_rest(r, &until, err));
     for (uint64_t at = s->from; at < until;) {
         size_t count;
         uint64_t end;
-        TARN_TRY(
-            tarn__cached_claim(cached, at, until - at, spans, SPANS, &count, &end, err));
+        TARN_TRY(claim(r, cached, at, until, spans, &count, &end, err));
         tarn_status status = TARN_OK;
         for (size_t i = 0; i < count; i++) {
             if (status == TARN_OK)
                 status = use_span(w, s, cached, &spans[i], end, err);
-            else if (spans[i].state == TARN__CACHED_CLAIMED)
-                tarn__cached_give_up(cached, spans[i].first, spans[i].count);
+            else
+                give_up(r, cached, &spans[i]);
         }
         TARN_TRY(status);
         if (end <= at) break; /* never: a claim covers at least one block */
@@ -403,7 +433,9 @@ static tarn_status begin_range(work *w, const stretch *s, tarn_error *err)
 {
     tarn__remote *r = w->parts[s->first].remote;
     tarn__cached *cached = NULL;
-    if (!w->plain) TARN_TRY(tarn__remote_use(r, &cached, err));
+    if (r->counted && !w->plain && tarn__counted_caches(r->counted))
+        return begin_cached(w, s, NULL, err);
+    if (!r->counted && !w->plain) TARN_TRY(tarn__remote_use(r, &cached, err));
     if (!cached) return begin_job(w, s, NULL, 0, 0, err);
     tarn_status status = begin_cached(w, s, cached, err);
     tarn__remote_release(r);
@@ -425,16 +457,23 @@ static tarn_status begin_run(work *w, const stretch *s, tarn_error *err)
 
 /* --- All of them ------------------------------------------------------------------- */
 
+/* Gaps cost bandwidth and memory, so larger ones are fetched only if all gaps of the run
+ * are together not larger than what is wanted of it. */
 static stretch next_run(const work *w, size_t first)
 {
     const part *p = &w->parts[first];
     stretch s = {first, first + 1, p->from, p->to};
+    uint64_t wanted = p->to - p->from, gaps = 0;
     for (; s.end < w->count; s.end++) {
         const part *next = &w->parts[s.end];
         uint64_t to = next->to > s.to ? next->to : s.to;
-        if (next->remote != p->remote || next->from > s.to + TARN__REMOTE_GAP ||
+        uint64_t gap = next->from > s.to ? next->from - s.to : 0;
+        if (next->remote != p->remote || gap > TARN__REMOTE_GAP ||
             to - s.from > TARN__REMOTE_MOST)
             break;
+        wanted += next->to - next->from;
+        gaps += gap;
+        if (gap > TARN__REMOTE_SMALL_GAP && gaps > wanted) break;
         s.to = to;
     }
     return s;
@@ -522,7 +561,9 @@ static tarn_status identify_all(const tarn__remote_piece *pieces, size_t count,
     tarn_status status = bytes ? TARN_OK : tarn__fail_memory(err);
     for (size_t i = 0; i < count && status == TARN_OK; i++) {
         tarn__remote_piece first = {pieces[i].remote, 0, 1, bytes + i};
-        if (first.remote->cache && !atomic_load(&first.remote->identified))
+        bool cached = first.remote->counted ? tarn__counted_caches(first.remote->counted)
+                                            : first.remote->cache != NULL;
+        if (cached && !atomic_load(&first.remote->identified))
             status = add_parts(&w, &first, i, err);
     }
     status = run(&w, status, err);
@@ -537,58 +578,10 @@ tarn_status tarn__remote_read_each(const tarn__remote_piece *pieces, size_t coun
 {
     work w = {.errors = errors};
     tarn_status status = identify_all(pieces, count, errors, err);
-    for (size_t i = 0; i < count && status == TARN_OK; i++)
-        status = add_parts(&w, &pieces[i], i, err);
-    return run(&w, status, err);
-}
-
-/* Copies a piece from the stock. *out_left is set if it is not there. */
-static tarn_status take_staged(const tarn__remote_piece *p, bool *out_left,
-                               tarn_error *err)
-{
-    tarn__stock *stock = tarn__remote_current()->stock;
-    tarn__stocked *stocked = tarn__stock_find(stock, p->remote, p->offset, p->size);
-    *out_left = !stocked || atomic_load(&stocked->doubted);
-    if (*out_left) return TARN_OK;
-    if (stocked->error) {
-        if (err) *err = *stocked->error;
-        return stocked->error->code;
-    }
-    if (p->size) memcpy(p->to, stocked->data + (p->offset - stocked->from), p->size);
-    return TARN_OK;
-}
-
-static tarn_status read_left(const tarn__remote_piece *pieces, size_t count,
-                             tarn_error *err)
-{
-    tarn_error **errors = calloc(count + 1, sizeof *errors);
-    if (!errors) return tarn__fail_memory(err);
-    tarn_status status = tarn__remote_read_each(pieces, count, errors, err);
-    for (size_t i = 0; i < count; i++) {
-        if (errors[i] && status == TARN_OK) {
-            if (err) *err = *errors[i];
-            status = errors[i]->code;
-        }
-        free(errors[i]);
-    }
-    free(errors);
-    return status;
-}
-
-tarn_status tarn__remote_read(const tarn__remote_piece *pieces, size_t count,
-                              tarn_error *err)
-{
-    size_t n = 0;
-    tarn_status status = TARN_OK;
-    tarn__remote_piece few[2], *left = few;
-    if (count > 2 && !(left = malloc(count * sizeof *left)))
-        return tarn__fail_memory(err);
     for (size_t i = 0; i < count && status == TARN_OK; i++) {
-        bool more;
-        status = take_staged(&pieces[i], &more, err);
-        if (more) left[n++] = pieces[i];
+        status = add_parts(&w, &pieces[i], i, err);
+        if (pieces[i].remote->counted)
+            tarn__counted_want(pieces[i].remote->counted, pieces[i].size);
     }
-    if (status == TARN_OK && n) status = read_left(left, n, err);
-    if (left != few) free(left);
-    return status;
+    return run(&w, status, err);
 }

@@ -1,4 +1,4 @@
-/* Ranges of remote files in memory. */
+/* Ranges of remote files in memory, and reads that are served from them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,9 +14,7 @@ enum { JOINED = 1024 };
 static int by_place(const void *a, const void *b)
 {
     const tarn__stocked *x = a, *y = b;
-    if (x->remote != y->remote)
-        return (uintptr_t)x->remote < (uintptr_t)y->remote ? -1 : 1;
-    return (x->from > y->from) - (x->from < y->from);
+    return tarn__remote_compare(x->remote, x->from, y->remote, y->from);
 }
 
 void tarn__stock_empty(tarn__stock *s)
@@ -108,7 +106,8 @@ tarn_status tarn__stock_fill(tarn__stock *s, const tarn__remote_piece *pieces,
     tarn__stock_empty(s);
     if (count == 0) return TARN_OK;
     tarn_status status = list_ranges(s, pieces, count, err);
-    if (status == TARN_OK) status = make_room(s, err);
+    bool counts = tarn__remote_current()->tally != NULL;
+    if (status == TARN_OK && !counts) status = make_room(s, err);
     if (status == TARN_OK) status = fetch_ranges(s, err);
     if (status != TARN_OK) tarn__stock_empty(s);
     return status;
@@ -139,4 +138,57 @@ bool tarn__stock_has(const tarn__stock *s, const tarn__remote_piece *piece)
     const tarn__stocked *r =
         tarn__stock_find(s, piece->remote, piece->offset, piece->size);
     return r && !r->error && !atomic_load(&r->doubted);
+}
+
+/* --- Reading ----------------------------------------------------------------------- */
+
+/* Copies a piece from the stock. *out_left is set if it is not there. */
+static tarn_status take_staged(const tarn__remote_piece *p, bool *out_left,
+                               tarn_error *err)
+{
+    tarn__stock *stock = tarn__remote_current()->stock;
+    tarn__stocked *stocked = tarn__stock_find(stock, p->remote, p->offset, p->size);
+    *out_left = !stocked || atomic_load(&stocked->doubted);
+    if (*out_left) return TARN_OK;
+    if (stocked->error) {
+        if (err) *err = *stocked->error;
+        return stocked->error->code;
+    }
+    if (p->size) memcpy(p->to, stocked->data + (p->offset - stocked->from), p->size);
+    return TARN_OK;
+}
+
+static tarn_status read_left(const tarn__remote_piece *pieces, size_t count,
+                             tarn_error *err)
+{
+    tarn_error **errors = calloc(count + 1, sizeof *errors);
+    if (!errors) return tarn__fail_memory(err);
+    tarn_status status = tarn__remote_read_each(pieces, count, errors, err);
+    for (size_t i = 0; i < count; i++) {
+        if (errors[i] && status == TARN_OK) {
+            if (err) *err = *errors[i];
+            status = errors[i]->code;
+        }
+        free(errors[i]);
+    }
+    free(errors);
+    return status;
+}
+
+tarn_status tarn__remote_read(const tarn__remote_piece *pieces, size_t count,
+                              tarn_error *err)
+{
+    size_t n = 0;
+    tarn_status status = TARN_OK;
+    tarn__remote_piece few[2], *left = few;
+    if (count > 2 && !(left = malloc(count * sizeof *left)))
+        return tarn__fail_memory(err);
+    for (size_t i = 0; i < count && status == TARN_OK; i++) {
+        bool more;
+        status = take_staged(&pieces[i], &more, err);
+        if (more) left[n++] = pieces[i];
+    }
+    if (status == TARN_OK && n) status = read_left(left, n, err);
+    if (left != few) free(left);
+    return status;
 }

@@ -412,6 +412,17 @@ tarn_status tarn__collection_filter(tarn__collection *c, tarn__keep keep, void *
     return TARN_OK;
 }
 
+tarn_status tarn__collection_slice(tarn__collection *c, size_t first, size_t end,
+                                   tarn_error *err)
+{
+    TARN_TRY(check_grouped(c, err));
+    if (end > c->n_samples) end = c->n_samples;
+    if (first > end) first = end;
+    memmove(c->samples, c->samples + first, (end - first) * sizeof *c->samples);
+    c->n_samples = end - first;
+    return TARN_OK;
+}
+
 const char *tarn__collection_key(const tarn__collection *c, uint64_t number,
                                  unsigned *out_part)
 {

@@ -101,6 +101,10 @@ typedef tarn_status (*tarn__keep)(void *context, const char *key, unsigned part,
 TARN_CHECKED tarn_status tarn__collection_filter(tarn__collection *c, tarn__keep keep,
                                                  void *context, tarn_error *err);
 
+/* Keeps samples number first to end - 1. */
+TARN_CHECKED tarn_status tarn__collection_slice(tarn__collection *c, size_t first,
+                                                size_t end, tarn_error *err);
+
 /* The key of a sample and its part, or NULL past the last. */
 const char *tarn__collection_key(const tarn__collection *c, uint64_t number,
                                  unsigned *out_part);

@@ -62,7 +62,7 @@ static tarn_status make_one(const char *path, bool no_sync, tarn_error *err)
     return tarn__fail_errno(err, path, errno, "cannot make the folder");
 }
 
-static tarn_status make_folder(const char *path, bool no_sync, tarn_error *err)
+tarn_status tarn__make_folder(const char *path, bool no_sync, tarn_error *err)
 {
     char *copy = strdup(path);
     if (!copy) return tarn__fail_memory(err);
@@ -163,7 +163,7 @@ tarn_status tarn__stage_open(tarn__stage *s, const char *folder, const char *fol
         return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, folder, TARN_NO_OFFSET,
                              "a fold can only be written to a local folder");
     tarn_status status = take_names(s, folder, fold, err);
-    if (status == TARN_OK) status = make_folder(s->folder, no_sync, err);
+    if (status == TARN_OK) status = tarn__make_folder(s->folder, no_sync, err);
     if (status == TARN_OK) status = take_lock(s, err);
     if (status != TARN_OK) {
         tarn__stage_close(s);

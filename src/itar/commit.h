@@ -34,6 +34,10 @@ TARN_CHECKED tarn_status tarn__stage_open(tarn__stage *stage, const char *folder
                                           tarn_error *err);
 void tarn__stage_close(tarn__stage *stage);
 
+/* Makes a folder and those above it, durably unless no_sync. Existing ones are fine. */
+TARN_CHECKED tarn_status tarn__make_folder(const char *path, bool no_sync,
+                                           tarn_error *err);
+
 /* Whether a writer of the fold is alive. False if unknown. */
 bool tarn__stage_is_locked(const char *folder, const char *fold);
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "io/remote.h"
 #include "itar/fold.h"
 #include "itar/fold_read.h"
 
@@ -15,7 +16,8 @@ static void touch(const void *p)
     __builtin_prefetch(p, 0, 3);
 }
 
-static tarn_status locate_one(const tarn__fold *f, tarn__spot *spot, tarn_error *err)
+static tarn_status locate_one(const tarn__fold *f, bool remote, tarn__spot *spot,
+                              tarn_error *err)
 {
     tarn_row row;
     TARN_TRY(tarn__locate_row(&f->place, spot->row, &row, err));
@@ -23,8 +25,7 @@ static tarn_status locate_one(const tarn__fold *f, tarn__spot *spot, tarn_error 
     spot->size = row.size;
     spot->file = row.shard;
     spot->head = TARN__BLOCK;
-    if (f->remote)
-        spot->head += (uint16_t)tarn__locate_before(&f->place, &row, spot->row);
+    if (remote) spot->head += (uint16_t)tarn__locate_before(&f->place, &row, spot->row);
     spot->made = false;
     return TARN_OK;
 }
@@ -34,6 +35,8 @@ tarn_status tarn__fold_locate(void *fold, tarn__item *items, size_t count,
                               tarn_error *err)
 {
     tarn__fold *f = fold;
+    /* Requests of a local fold are counted as if it were remote. */
+    bool remote = f->remote || tarn__remote_current()->tally;
     for (size_t i = 0; f->starts && i < count; i++) {
         touch(&f->starts[items[i].sample]);
         touch(&f->shape_of[items[i].sample]);
@@ -48,7 +51,7 @@ tarn_status tarn__fold_locate(void *fold, tarn__item *items, size_t count,
         touch((const void *)&f->seen[*row / 8]);
     }
     for (size_t i = 0; i < count; i++)
-        TARN_TRY(locate_one(f, &items[i].spot, err));
+        TARN_TRY(locate_one(f, remote, &items[i].spot, err));
     return TARN_OK;
 }
 

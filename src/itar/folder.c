@@ -5,6 +5,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,6 +113,39 @@ bool tarn__is_shard_of(const char *fold_name, const char *name)
     return !strchr(name, '/') &&
            tarn__shard_name(name, &of, &of_len, &suffix, &suffix_len) &&
            of_len == strlen(fold_name) && memcmp(of, fold_name, of_len) == 0;
+}
+
+tarn_status tarn__shard_number(const char *name, const char *folder, char **out_prefix,
+                               unsigned *out_digits, uint64_t *out_number,
+                               tarn_error *err)
+{
+    const char *of, *suffix;
+    size_t of_len, len;
+    if (!tarn__shard_name(name, &of, &of_len, &suffix, &len) || len == 0 || len > 18 ||
+        strspn(suffix, "0123456789") != len)
+        return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, folder, TARN_NO_OFFSET,
+                             "shard %s has no number, so the next shard cannot be named",
+                             name);
+    *out_prefix = strndup(name, (size_t)(suffix - name));
+    if (!*out_prefix) return tarn__fail_memory(err);
+    *out_digits = (unsigned)len;
+    *out_number = strtoull(suffix, NULL, 10);
+    return TARN_OK;
+}
+
+tarn_status tarn__shard_compose(const char *prefix, unsigned digits, uint64_t number,
+                                const char *folder, char **out, tarn_error *err)
+{
+    char text[32];
+    int len = snprintf(text, sizeof text, "%0*" PRIu64, (int)digits, number);
+    if (len > (int)digits)
+        return tarn__fail_at(err, TARN_ERR_LIMIT, folder, TARN_NO_OFFSET,
+                             "shard number %" PRIu64
+                             " has more than %u digits and would not sort after the "
+                             "others; write with more digits or larger shards",
+                             number, digits);
+    if (asprintf(out, "%s%s.tar", prefix, text) < 0) return tarn__fail_memory(err);
+    return TARN_OK;
 }
 
 tarn_status tarn__path_split(const char *path, char **out_folder, const char **out_fold,

@@ -22,6 +22,16 @@ bool tarn__shard_name(const char *name, const char **fold, size_t *fold_len,
 /* Whether a file name (without folder) is the name of a shard of the fold. */
 bool tarn__is_shard_of(const char *fold, const char *name);
 
+/* The parts of the name of a numbered shard: "train_", 4 and 7 of train_0007.tar. folder
+ * is for messages. The caller frees *out_prefix. */
+TARN_CHECKED tarn_status tarn__shard_number(const char *name, const char *folder,
+                                            char **out_prefix, unsigned *out_digits,
+                                            uint64_t *out_number, tarn_error *err);
+/* The reverse. The caller frees *out. */
+TARN_CHECKED tarn_status tarn__shard_compose(const char *prefix, unsigned digits,
+                                             uint64_t number, const char *folder,
+                                             char **out, tarn_error *err);
+
 /* Like tarn_folds_list, for files whose names (without folder) are known: those of a
  * remote folder, whose paths are URLs. query is appended to each of them, or "". only is
  * the name of the only fold to list, or NULL. */

@@ -58,19 +58,12 @@ static tarn_status take_checksums(tarn_fold_writer *w, tarn_error *err)
 
 static tarn_status number_from(tarn_fold_writer *w, const char *last, tarn_error *err)
 {
-    const char *fold, *suffix;
-    size_t fold_len, len;
-    char *end;
-    if (!tarn__shard_name(last, &fold, &fold_len, &suffix, &len) || len == 0 ||
-        len > 18 || strspn(suffix, "0123456789") != len)
-        return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, w->stage.folder, TARN_NO_OFFSET,
-                             "shard %s has no number, so the next shard cannot be named",
-                             last);
+    char *prefix;
+    TARN_TRY(
+        tarn__shard_number(last, w->stage.folder, &prefix, &w->digits, &w->number, err));
     free(w->prefix);
-    w->prefix = strndup(last, (size_t)(suffix - last));
-    if (!w->prefix) return tarn__fail_memory(err);
-    w->digits = (unsigned)len;
-    w->number = strtoull(suffix, &end, 10) + 1;
+    w->prefix = prefix;
+    w->number++;
     return TARN_OK;
 }
 

@@ -82,6 +82,10 @@ TARN_CHECKED static inline tarn_status tarn__index_use(const struct tarn_index *
 /* An empty index. NULL if out of memory. */
 struct tarn_index *tarn__index_new(void);
 
+/* Everything before the rows: the header and both blocks of names. */
+TARN_CHECKED tarn_status tarn__index_head(const struct tarn_index *index, tarn__buf *out,
+                                          tarn_error *err);
+
 /* An index and its sums on disk, before they get their names. */
 typedef struct tarn__saving {
     tarn__publish rows, sums;
@@ -133,5 +137,13 @@ TARN_CHECKED tarn_status tarn__index_create(const char *const *shards, size_t co
                                             tarn__hash hash, const char *path,
                                             tarn_index **out, tarn_index_report *report,
                                             tarn_error *err);
+
+/* index_part.c: tarn_index_build for one task of a job. */
+bool tarn__index_tasks(const tarn_index_options *options);
+TARN_CHECKED tarn_status tarn__index_part(const char *const *shards, size_t count,
+                                          const tarn_index_options *options,
+                                          const char *path, tarn_index **out,
+                                          tarn_index_report *report, size_t size,
+                                          tarn_error *err);
 
 #endif

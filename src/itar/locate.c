@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "io/remote.h"
 #include "tar/header.h"
 #include "tar/pax.h"
 
@@ -251,7 +252,8 @@ size_t tarn__locate_before(const tarn__place *place, const tarn_row *row, uint64
 {
     tarn_row before;
     uint64_t gap = row->offset;
-    if (!place->index->sums && !place->remote) return 0;
+    bool remote = place->remote || tarn__remote_current()->tally;
+    if (!place->index->sums && !remote) return 0;
     if (number && tarn_index_row(place->index, number - 1, &before, NULL) != TARN_OK)
         return 0;
     if (number && before.shard == row->shard) gap = gap_between(&before, row);

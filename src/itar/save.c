@@ -18,8 +18,7 @@
 #include "itar/taridx.h"
 #include "tar/keys.h"
 
-/* The header and both name blocks. */
-static tarn_status compose_head(const tarn_index *index, tarn__buf *out, tarn_error *err)
+tarn_status tarn__index_head(const tarn_index *index, tarn__buf *out, tarn_error *err)
 {
     unsigned char h[TARIDX_HEADER_SIZE] = {0};
     TARN_TRY(tarn__buf_add(out, h, sizeof h, err));
@@ -166,7 +165,7 @@ static tarn_status write_both(const tarn_index *index, const char *path,
 {
     tarn__buf head;
     tarn__buf_init(&head, SIZE_MAX / 2);
-    tarn_status status = compose_head(index, &head, err);
+    tarn_status status = tarn__index_head(index, &head, err);
     if (status == TARN_OK && index->contents.data) {
         status = write_front(index, &head, path, rows, err);
     } else if (status == TARN_OK) {
@@ -314,6 +313,8 @@ tarn_status tarn_index_build(const char *const *shards, size_t count,
     TARN__NEED(err, "shards", shards || !count);
     TARN__NEED(err, "out", out || path);
     tarn_index_report met = {0};
+    if (path && options && tarn__index_tasks(options))
+        return tarn__index_part(shards, count, options, path, out, report, size, err);
     tarn_status status = path ? tarn__index_create(shards, count, options, tarn__key_hash,
                                                    path, out, &met, err)
                               : tarn__index_build(shards, count, options, tarn__key_hash,

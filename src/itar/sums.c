@@ -99,8 +99,7 @@ static uint64_t all_pages(const tarn__sums *s)
     return pages;
 }
 
-/* Everything before the order block: header, stamps, names, zero padding. */
-static tarn_status compose_head(const tarn__sums *s, tarn__buf *out, tarn_error *err)
+tarn_status tarn__sums_head(const tarn__sums *s, tarn__buf *out, tarn_error *err)
 {
     unsigned char head[HEADER_SIZE] = {0}, stamp[STAMP_SIZE];
     TARN_TRY(tarn__buf_add(out, head, sizeof head, err));
@@ -155,7 +154,7 @@ tarn_status tarn__sums_write(const tarn__sums *s, tarn__publish *p, tarn_error *
 {
     tarn__buf head;
     tarn__buf_init(&head, SIZE_MAX / 2);
-    tarn_status status = compose_head(s, &head, err);
+    tarn_status status = tarn__sums_head(s, &head, err);
     if (status == TARN_OK) status = tarn__publish_write(p, head.data, head.size, err);
     if (status == TARN_OK && s->order)
         status = tarn__publish_write(p, s->order, 4 * s->n_rows, err);

@@ -10,6 +10,7 @@
 #include "base/names.h"
 #include "io/file.h"
 
+struct tarn__buf;
 struct tarn__publish;
 
 typedef struct tarn__stamp {
@@ -60,6 +61,12 @@ char *tarn__sums_waiting_path(const char *index_path);
 /* Loads a .tarsum and checks everything except the pages. TARN_ERR_NO_FILE if there is
  * none. */
 TARN_CHECKED tarn_status tarn__sums_load(const char *path, tarn__sums **out,
+                                         tarn_error *err);
+
+/* Everything before the key order: header, stamps, names and page CRCs. Whether the key
+ * order and the checksums exist is taken from their pointers; their values are not
+ * used. */
+TARN_CHECKED tarn_status tarn__sums_head(const tarn__sums *sums, struct tarn__buf *out,
                                          tarn_error *err);
 
 /* Writes everything to a file that the caller publishes. pages must be set. */

@@ -2,7 +2,6 @@
  * the end the index is built as if the shards had been scanned. */
 #include "itar/writer.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include "base/options.h"
 #include "base/utf8.h"
 #include "itar/fold.h"
+#include "itar/folder.h"
 #include "tar/keys.h"
 
 TARN__DEFINE_INIT(tarn_fold_writer_options, TARN_FOLD_WRITER_OPTIONS_INIT)
@@ -152,12 +152,44 @@ static tarn_status open_once(const char *folder, const char *fold,
     tarn_fold_writer *w = calloc(1, sizeof *w);
     if (!w) return tarn__fail_memory(err);
     w->options = *options;
+    w->task.lock = -1;
     tarn_status status = begin_writing(w, folder, fold, err);
     *half_replaced = w->half_replaced;
     if (status == TARN_OK)
         *out = w;
     else
         close_writer(w);
+    return status;
+}
+
+/* The fold is written to the folder of its part. */
+static tarn_status open_part(const char *folder, const char *fold,
+                             const tarn_fold_writer_options *o, tarn_fold_writer **out,
+                             tarn_error *err)
+{
+    tarn__taskdir task;
+    tarn__buf text;
+    bool ignored;
+    if (o->append || o->resume || o->overwrite)
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "append, resume and overwrite do not apply to a task; give "
+                          "append or overwrite to the commit");
+    TARN_TRY(check_fold_name(fold, err));
+    tarn__buf_init(&text, SIZE_MAX / 2);
+    TARN_TRY(tarn__buf_printf(&text, err, "writer %s", o->job ? o->job : ""));
+    uint64_t job = tarn__key_hash(text.data, text.size);
+    tarn__buf_reset(&text);
+    tarn_status status =
+        tarn__task_begin(&task, folder, fold, o->task, o->tasks, job, o->no_sync, err);
+    if (status == TARN_END)
+        status =
+            tarn__fail_at(err, TARN_ERR_EXISTS, task.final, TARN_NO_OFFSET,
+                          "the part of task %u of %u is complete", o->task, o->tasks);
+    if (status == TARN_OK) status = open_once(task.folder, fold, o, out, &ignored, err);
+    if (status == TARN_OK)
+        (*out)->task = task;
+    else
+        tarn__task_abandon(&task);
     return status;
 }
 
@@ -173,6 +205,7 @@ tarn_status tarn_fold_writer_open(const char *folder, const char *fold,
     TARN__NEED(err, "out", out);
     TARN__OPTIONS(tarn_fold_writer_options, taken, TARN_FOLD_WRITER_OPTIONS_INIT, options,
                   err);
+    if (taken.tasks || taken.task) return open_part(folder, fold, &taken, out, err);
     bool half_replaced = false;
     tarn_status status = open_once(folder, fold, &taken, out, &half_replaced, err);
     if (!half_replaced) return status;
@@ -189,16 +222,8 @@ tarn_status tarn_fold_writer_open(const char *folder, const char *fold,
 
 static tarn_status name_shard(const tarn_fold_writer *w, char **out, tarn_error *err)
 {
-    char digits[32];
-    int len = snprintf(digits, sizeof digits, "%0*" PRIu64, (int)w->digits, w->number);
-    if (len > (int)w->digits)
-        return tarn__fail_at(err, TARN_ERR_LIMIT, w->stage.folder, TARN_NO_OFFSET,
-                             "shard number %" PRIu64
-                             " has more than %u digits and would not sort after the "
-                             "others; write with more digits or larger shards",
-                             w->number, w->digits);
-    if (asprintf(out, "%s%s.tar", w->prefix, digits) < 0) return tarn__fail_memory(err);
-    return TARN_OK;
+    return tarn__shard_compose(w->prefix, w->digits, w->number, w->stage.folder, out,
+                               err);
 }
 
 static tarn_status begin_shard(tarn_fold_writer *w, tarn_error *err)
@@ -544,7 +569,10 @@ tarn_status tarn_fold_writer_finish(tarn_fold_writer *w, tarn_written *out, size
     }
     tarn_index_free(index);
     TARN__FILL_OUT(out, size, w->written);
+    tarn__taskdir task = w->task;
     close_writer(w);
+    if (status == TARN_OK && task.folder) status = tarn__task_finish(&task, err);
+    tarn__task_abandon(&task);
     return status;
 }
 
@@ -555,7 +583,9 @@ void tarn_fold_writer_abandon(tarn_fold_writer *w, bool keep, uint64_t *out_kept
     if (w->open) tarn__writer_drop_shard(w);
     if (out_kept && keep) *out_kept = w->n_shards - w->n_base;
     if (!keep) (void)!tarn__stage_discard(&w->stage, NULL);
+    tarn__taskdir task = w->task;
     close_writer(w);
+    tarn__task_abandon(&task);
 }
 
 /* --- For adopt.c ------------------------------------------------------------------- */

@@ -9,6 +9,7 @@
 #include "itar/fold_read.h"
 #include "itar/keyset.h"
 #include "itar/scan.h"
+#include "itar/tasks.h"
 #include "tar/archive.h"
 
 /* The origin of a shard that was taken from another fold. */
@@ -47,6 +48,7 @@ struct tarn_fold_writer {
     bool half_replaced;    /* see tarn_fold_writer_open */
     tarn__origin *origins; /* see adopt.c */
     size_t n_origins, origin_capacity;
+    tarn__taskdir task; /* with options.tasks */
 };
 
 /* Adds one more shard; takes ownership of both strings. */

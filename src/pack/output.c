@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include <tarn/commit.h>
+
 #include "base/error.h"
 #include "base/names.h"
 #include "base/options.h"
@@ -72,6 +74,29 @@ static tarn_status split_target(tarn__pack_output *o, tarn_error *err)
     return o->folder ? TARN_OK : tarn__fail_memory(err);
 }
 
+static tarn_status check_task(const tarn__pack_output *o, tarn_error *err)
+{
+    const tarn_fold_writer_options *w = &o->writer;
+    if (!o->options.tasks && !o->options.task) return TARN_OK;
+    if (o->kind != TARN_TARGET_FOLDER)
+        return tarn__fail(
+            err, TARN_ERR_USAGE,
+            "%s: tasks need a folder as target, which is committed when all "
+            "are complete",
+            o->target);
+    if (w->append || w->overwrite || w->resume)
+        return tarn__fail(
+            err, TARN_ERR_USAGE,
+            "append, overwrite and resume do not apply to a task: give "
+            "append or overwrite to the commit; a task that was interrupted "
+            "starts again");
+    if (o->options.task < o->options.tasks && o->options.tasks <= TARN_MAX_TASKS)
+        return TARN_OK;
+    return tarn__fail(err, TARN_ERR_USAGE,
+                      "task %u of %u: tasks are numbered from 0, and there can be %u",
+                      o->options.task, o->options.tasks, TARN_MAX_TASKS);
+}
+
 static tarn_status check_folds(const tarn__pack_output *o, tarn_error *err)
 {
     const tarn_fold_writer_options *w = &o->writer;
@@ -134,6 +159,7 @@ tarn_status tarn__pack_output_init(tarn__pack_output *o, const char *target,
                              .members = members,
                              .sink = sink,
                              .target = target,
+                             .task = {.lock = -1},
                              .seen = {.numbered = true}};
     tarn__buf_init(&o->flat, TARN_MAX_NAME);
     o->writer.exact_fields = true; /* the names of sources were already split */
@@ -141,9 +167,12 @@ tarn_status tarn__pack_output_init(tarn__pack_output *o, const char *target,
     TARN_TRY(take_splits(o, err));
     if (!target) return TARN_OK;
     o->kind = tarn_target_kind(target);
+    TARN_TRY(check_task(o, err));
     if (o->kind != TARN_TARGET_FOLDER) return check_archives(o, err);
     TARN_TRY(check_folds(o, err));
-    return split_target(o, err);
+    TARN_TRY(split_target(o, err));
+    o->place = o->folder;
+    return TARN_OK;
 }
 
 void tarn__pack_output_reset(tarn__pack_output *o)
@@ -156,6 +185,30 @@ void tarn__pack_output_reset(tarn__pack_output *o)
 
 /* --- Opening ------------------------------------------------------------------------ */
 
+tarn_status tarn__pack_output_begin(tarn__pack_output *o, const char *const *sources,
+                                    size_t count, tarn_error *err)
+{
+    uint64_t job;
+    if (!o->options.tasks || o->options.dry_run) return TARN_OK;
+    TARN_TRY(tarn__pack_job(o, sources, count, &job, err));
+    o->options.keep_finished = false; /* a part appears complete or not at all */
+    tarn_status status =
+        tarn__task_begin(&o->task, o->folder, o->names[0], o->options.task,
+                         o->options.tasks, job, o->writer.no_sync, err);
+    if (status == TARN_END) tarn__task_abandon(&o->task);
+    if (status != TARN_OK) return status;
+    o->place = o->task.folder;
+    return TARN_OK;
+}
+
+void tarn__pack_output_part(const tarn__pack_output *o, uint64_t n, uint64_t *out_first,
+                            uint64_t *out_end)
+{
+    uint64_t tasks = o->options.tasks, task = o->options.task;
+    *out_first = tasks ? n / tasks * task + n % tasks * task / tasks : 0;
+    *out_end = tasks ? n / tasks * (task + 1) + n % tasks * (task + 1) / tasks : n;
+}
+
 tarn_status tarn__pack_output_open(tarn__pack_output *o, tarn_error *err)
 {
     if (o->kind == TARN_TARGET_FOLDER) {
@@ -163,7 +216,7 @@ tarn_status tarn__pack_output_open(tarn__pack_output *o, tarn_error *err)
         o->writer.writer = &o->members;
         o->writer.no_sync |= o->sink.no_sync;
         for (size_t i = 0; i < o->count; i++) {
-            TARN_TRY(tarn_fold_writer_open(o->folder, o->names[i], &o->writer,
+            TARN_TRY(tarn_fold_writer_open(o->place, o->names[i], &o->writer,
                                            &o->folds[i], err));
             o->complete[i] = o->writer.resume && !o->writer.append &&
                              tarn__writer_found_all(o->folds[i]);
@@ -408,6 +461,7 @@ tarn_status tarn__pack_output_finish(tarn__pack_output *o, tarn_error *err)
         o->folds[i] = NULL;
         TARN_TRY(tarn_fold_writer_finish(w, &o->written[i], sizeof o->written[i], err));
     }
+    if (o->task.folder) return tarn__task_finish(&o->task, err);
     if (!o->tar) return TARN_OK;
     tarn_tar_writer *w = o->tar;
     o->tar = NULL;
@@ -428,4 +482,5 @@ void tarn__pack_output_stop(tarn__pack_output *o)
     if (o->tar) tarn_tar_writer_written(o->tar, &o->written[0], sizeof o->written[0]);
     tarn_tar_writer_abandon(o->tar);
     o->tar = NULL;
+    tarn__task_abandon(&o->task);
 }

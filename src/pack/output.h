@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "base/hashes.h"
+#include "itar/tasks.h"
 
 typedef struct tarn__pack_output {
     tarn_pack_options options;
@@ -16,6 +17,8 @@ typedef struct tarn__pack_output {
     const char *target;              /* the caller's */
     tarn_target kind;
     char *folder;                           /* target without ":FOLD" */
+    tarn__taskdir task;                     /* with options.tasks */
+    const char *place;                      /* where folds are written */
     const char *names[TARN_PACK_MAX_FOLDS]; /* of the folds */
     double fractions[TARN_PACK_MAX_FOLDS];  /* of the folds after the first */
     size_t count;                           /* number of folds, or 1 */
@@ -37,6 +40,15 @@ TARN_CHECKED tarn_status tarn__pack_output_init(tarn__pack_output *o, const char
                                                 const tarn_pack_options *options,
                                                 tarn_error *err);
 void tarn__pack_output_reset(tarn__pack_output *o);
+
+/* Starts the task, if the options have one. TARN_END if its part exists. */
+TARN_CHECKED tarn_status tarn__pack_output_begin(tarn__pack_output *o,
+                                                 const char *const *sources, size_t count,
+                                                 tarn_error *err);
+
+/* The first item of a task's part of n items, and the first after it. */
+void tarn__pack_output_part(const tarn__pack_output *o, uint64_t n, uint64_t *out_first,
+                            uint64_t *out_end);
 
 TARN_CHECKED tarn_status tarn__pack_output_open(tarn__pack_output *o, tarn_error *err);
 
@@ -72,6 +84,11 @@ void tarn__pack_output_stop(tarn__pack_output *o);
 
 #define TARN__ANY_ORIGIN UINT32_MAX       /* no key may repeat */
 #define TARN__NO_ORIGIN  (UINT32_MAX - 1) /* keys are not checked */
+
+/* job.c: a hash of the sources and of the options that determine what is written. */
+TARN_CHECKED tarn_status tarn__pack_job(const tarn__pack_output *o,
+                                        const char *const *sources, size_t count,
+                                        uint64_t *out, tarn_error *err);
 
 /* streams.c: packs archives. */
 TARN_CHECKED tarn_status tarn__pack_streams(tarn__pack_output *o,

@@ -38,10 +38,9 @@ static tarn_status is_folder(const char *path, bool *out, tarn_error *err)
 /* --- Class names -------------------------------------------------------------------- */
 
 /* Class numbers are useless without the names. classes.txt has one name on each line. */
-static tarn_status classes_path(const packing *p, tarn__buf *out, tarn_error *err)
+static tarn_status classes_path(const char *folder, tarn__buf *out, tarn_error *err)
 {
     static const char name[] = "/classes.txt";
-    const char *folder = p->out.folder;
     TARN_TRY(tarn__buf_add(out, folder, strlen(folder), err));
     return tarn__buf_add(out, name, sizeof name, err);
 }
@@ -89,14 +88,14 @@ static tarn_status write_classes(packing *p, const char *path, tarn_error *err)
     return status;
 }
 
-static tarn_status with_classes(packing *p,
+static tarn_status with_classes(packing *p, const char *folder,
                                 tarn_status (*act)(packing *, const char *, tarn_error *),
                                 tarn_error *err)
 {
     tarn__buf path;
-    if (!p->out.options.class_from_dir || !p->out.folder) return TARN_OK;
+    if (!p->out.options.class_from_dir || !folder) return TARN_OK;
     tarn__buf_init(&path, SIZE_MAX / 2);
-    tarn_status status = classes_path(p, &path, err);
+    tarn_status status = classes_path(folder, &path, err);
     if (status == TARN_OK) status = act(p, path.data, err);
     tarn__buf_reset(&path);
     return status;
@@ -177,6 +176,15 @@ static tarn_status check_renamed(const packing *p, tarn_error *err)
     return TARN_OK;
 }
 
+/* The part of a task: a range of all samples, in their order. */
+static tarn_status take_part(packing *p, tarn_error *err)
+{
+    uint64_t first, end;
+    if (!p->out.options.tasks) return TARN_OK;
+    tarn__pack_output_part(&p->out, p->c->n_samples, &first, &end);
+    return tarn__collection_slice(p->c, (size_t)first, (size_t)end, err);
+}
+
 static tarn_status collect_files(packing *p, tarn_error *err)
 {
     const tarn_pack_options *o = &p->out.options;
@@ -194,13 +202,15 @@ static tarn_status collect_files(packing *p, tarn_error *err)
                                   .output =
                                       p->out.folder ? p->out.folder : p->out.target};
     TARN_TRY(tarn__collection_new(&c, &p->c, err));
-    TARN_TRY(with_classes(p, read_classes, err));
+    TARN_TRY(with_classes(p, p->out.folder, read_classes, err));
     for (size_t i = 0; i < p->count; i++)
         TARN_TRY(add_source(p, p->sources[i], err));
     TARN_TRY(tarn__collection_group(p->c, err));
     TARN_TRY(tarn__collection_split(p->c, p->out.fractions, o->n_splits, o->seed, err));
     if (o->shuffle) TARN_TRY(tarn__collection_shuffle(p->c, o->shuffle_seed, err));
-    return p->c->n_samples ? check_renamed(p, err) : fail_empty(p, err);
+    if (!p->c->n_samples) return fail_empty(p, err);
+    TARN_TRY(check_renamed(p, err));
+    return take_part(p, err);
 }
 
 static tarn_status count_sample(void *context, unsigned part, const char *key,
@@ -258,9 +268,9 @@ static tarn_status write_files(packing *p, tarn_error *err)
     TARN_TRY(tarn__pack_output_open(&p->out, err));
     TARN_TRY(tarn__collection_filter(p->c, tarn__pack_output_keep, &p->out, err));
     if (o->check == TARN_CHECK_STOP) TARN_TRY(check_files(p, err));
-    if (early) TARN_TRY(with_classes(p, write_classes, err));
+    if (early) TARN_TRY(with_classes(p, p->out.place, write_classes, err));
     TARN_TRY(tarn__collection_walk(p->c, &w, tarn__pack_output_write, &p->out, err));
-    if (!early) TARN_TRY(with_classes(p, write_classes, err));
+    if (!early) TARN_TRY(with_classes(p, p->out.place, write_classes, err));
     return tarn__pack_output_finish(&p->out, err);
 }
 
@@ -472,7 +482,10 @@ tarn_status tarn_pack(const char *const *sources, size_t count, const char *targ
     packing p = {.sources = sources, .count = count};
     tarn_status status = check_arguments(&p, target, &taken, err);
     if (status == TARN_OK) status = tarn__pack_output_init(&p.out, target, &taken, err);
+    if (status == TARN_OK) status = tarn__pack_output_begin(&p.out, sources, count, err);
     if (status == TARN_OK) status = pack_sources(&p, err);
+    p.report.existed = status == TARN_END;
+    if (status == TARN_END) status = TARN_OK;
     if (status != TARN_OK) tarn__pack_output_stop(&p.out);
     if (out) fill_report(&p, out, size);
     tarn__pack_output_reset(&p.out);

@@ -58,6 +58,22 @@ static tarn_status expand_sources(streams *s, const char *const *sources, size_t
     return TARN_OK;
 }
 
+/* The part of a task: a range of the archives. */
+static tarn_status take_part(streams *s, tarn_error *err)
+{
+    const tarn_pack_options *p = &s->o->options;
+    uint64_t first, end;
+    if (!p->tasks) return TARN_OK;
+    if (p->samples || p->number || p->first || p->end != UINT64_MAX)
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "a task reads some of the archives, so samples of all of them "
+                          "cannot be numbered or selected; convert them to a fold first");
+    tarn__pack_output_part(s->o, s->count, &first, &end);
+    memmove(s->urls, s->urls + first, (size_t)(end - first) * sizeof *s->urls);
+    s->count = (size_t)(end - first);
+    return TARN_OK;
+}
+
 /* --- Samples ------------------------------------------------------------------------ */
 
 static int on_progress(void *context, uint64_t done, uint64_t total)
@@ -177,9 +193,10 @@ tarn_status tarn__pack_streams(tarn__pack_output *o, const char *const *sources,
     streams s = {.o = o, .options = options};
     tarn__names_init(&s.wanted);
     tarn_status status = expand_sources(&s, sources, count, err);
+    if (status == TARN_OK) status = take_part(&s, err);
     if (status == TARN_OK) status = take_wanted(&s, err);
-    if (status == TARN_OK) status = open_samples(&s, err);
-    if (status == TARN_OK) {
+    if (status == TARN_OK && s.count) status = open_samples(&s, err);
+    if (status == TARN_OK && s.count) {
         status = put_all(&s, err);
         count_skipped(&s);
         tarn_samples_close(s.samples);

@@ -248,6 +248,23 @@ def with_iac(prefix, count, name):
     return make
 
 
+def with_parts(name, prefix, count, tasks, size=200):
+    """The complete parts of a job."""
+    def make(home):
+        folder = files(home, prefix, count, size)
+        for task in range(tasks):
+            sure("pack", folder, "-o", home / name, "--max-count", 2, "--no-sync", *Q, "--task", f"{task}/{tasks}")
+        shutil.rmtree(folder)
+    return make
+
+
+def with_index_parts(home):
+    """A fold with an index and one shard more, and the parts of a new index."""
+    half_indexed(home)
+    for task in range(2):
+        sure("index", "-q", "--sums", "-j1", home / "t", "--task", f"{task}/2")
+
+
 def half_indexed(home):
     """A fold of one shard with its index, to which a second shard was added."""
     (home / "t").mkdir()
@@ -376,6 +393,12 @@ SCENARIOS = [
                                    *Q],
              ["t"], disk(with_fold("a", "a", 4), with_fold("b", "b", 3), with_fold("t", "o", 3)),
              ("--overwrite",), ["a", "b"], loses=True, drop=("--overwrite",)),
+    Scenario("commit a new fold", ["commit", "HOME/t", *Q], ["t"], with_parts("t", "a", 5, 3)),
+    Scenario("commit after a fold", ["commit", "HOME/t", "--append", *Q], ["t"],
+             disk(with_fold("t", "o", 3), with_parts("t", "a", 4, 2))),
+    Scenario("commit over a fold", ["commit", "HOME/t", "--overwrite", *Q], ["t"],
+             disk(with_fold("t", "o", 5), with_parts("t", "a", 4, 2)), loses=True),
+    Scenario("commit an index", ["commit", "HOME/t", *Q], ["t"], with_index_parts, loses=True),
     Scenario("split by shards", ["split", "HOME/a", "--into", "x=0.5,y=0.5", "--by", "shards",
                                  "--seed", "1", "-o", "HOME/t", *Q],
              ["t:x", "t:y"], with_fold("a", "a", 4), ("--resume",), ["a"]),

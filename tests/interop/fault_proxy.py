@@ -8,7 +8,8 @@ In a test, it runs in a thread:
         proxy.plan(Fault("cut", after=1000, times=2))
         read(proxy.url + "/x")
 
-By itself, it prints its port and runs until its standard input ends:
+By itself, it prints its port and runs until its standard input ends. Each line of input lets it print the
+bytes that it has sent, and the number of requests:
 
     fault_proxy.py --to PORT [--latency SECONDS] [--bandwidth BYTES_PER_SECOND] [--raw]
                    [--seed N] [NAME[:KEY=VALUE]...]
@@ -117,6 +118,7 @@ class FaultProxy(threading.Thread):
         self.faults = list(faults)
         self.requests = []  # (method, path, Head)
         self.connections = 0
+        self.sent = 0  # bytes of bodies, or with raw of everything
         self.free_at = 0.0  # when the line can take the next bytes
         self.socket = socket.create_server((address, 0), backlog=512)
         self.port = self.socket.getsockname()[1]
@@ -167,6 +169,7 @@ class FaultProxy(threading.Thread):
 
     async def wait_turn(self, size):
         """Until the line, which all connections share, has sent that many bytes."""
+        self.sent += size
         if self.bandwidth:
             now = self.loop.time()
             self.free_at = max(self.free_at, now) + size / self.bandwidth
@@ -342,7 +345,8 @@ def main():
     args = parser.parse_args()
     with FaultProxy(args.to, args.latency, args.bandwidth, args.raw, args.seed, args.faults) as proxy:
         print(proxy.port, flush=True)
-        sys.stdin.read()
+        for _ in sys.stdin:
+            print(proxy.sent, len(proxy.requests), flush=True)
     return 0
 
 

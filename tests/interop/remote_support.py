@@ -51,6 +51,7 @@ Request = collections.namedtuple("Request", "method path status headers")
 class Store(http.server.ThreadingHTTPServer):
     """Objects in memory, with ETags, dates, conditions and ranges. It counts requests."""
     daemon_threads = True
+    request_queue_size = 128  # connections come all at once
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)

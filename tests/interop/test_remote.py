@@ -117,6 +117,18 @@ def with_nginx(web, folder):
         finally:
             del os.environ["CURL_CA_BUNDLE"]
 
+    def nothing_kept():
+        """with an empty text for a cache nothing is kept, also if TARN_CACHE is set"""
+        with tempfile.TemporaryDirectory() as cache:
+            os.environ["TARN_CACHE"] = cache
+            try:
+                same(open_raw(f"{url}:train", cache="")[5], open_raw(folder)[5])
+                expect(not os.listdir(cache), os.listdir(cache))
+                same(open_raw(f"{url}:train")[5], open_raw(folder)[5])
+                expect(os.listdir(cache), "TARN_CACHE is not used")
+            finally:
+                del os.environ["TARN_CACHE"]
+
     def local_index():
         """a local index is used instead of the one beside the shards"""
         (web.www / "bare").mkdir(exist_ok=True)
@@ -159,7 +171,7 @@ def with_nginx(web, folder):
             same(pickle.loads(text)[2], far[2])
             expect(pickle.loads(text) == far, "another dataset")
 
-    return [nginx_without_a_cache, nginx_with_a_cache, encrypted, local_index, states_and_mixes, pickles]
+    return [nginx_without_a_cache, nginx_with_a_cache, nothing_kept, encrypted, local_index, states_and_mixes, pickles]
 
 
 def other_files(store):
@@ -406,6 +418,20 @@ def failing(c):
             for one, other in zip(open_raw(c.url, cache=cache), c.near, strict=True):
                 same(one, other)
 
+    def shortened_copy():
+        """a copy that another program shortened while it is open is not used any more"""
+        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as cache:
+            big = make_fold(folder, shards=2, samples=6, size=100_000)
+            c.store.put_folder(big, "/short/")
+            far, near = open_raw(f"{c.store.url}/short:train", cache=cache), open_raw(big)
+            same(far[1], near[1])
+            same(far[8], near[8])
+            for path in pathlib.Path(cache).rglob("*.tar"):
+                os.truncate(path, 100)
+            for _ in range(2):
+                for i in range(len(near)):
+                    same(far[i], near[i])
+
     def gone():
         """a server that is gone is one clear error for each batch, not a hang"""
         store = Store()
@@ -470,7 +496,7 @@ def failing(c):
                 expect(os.waitpid(child, 0)[1] == 0, "the child failed")
                 same(far[6], c.near[6])
 
-    return [replaced, damaged, damaged_once, broken_copy, gone, unindexed, interrupted, forked]
+    return [replaced, damaged, damaged_once, broken_copy, shortened_copy, gone, unindexed, interrupted, forked]
 
 
 def s3_checks(folder):

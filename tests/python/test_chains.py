@@ -206,6 +206,20 @@ def check_loader(chain, expected):
         loader.close()
 
 
+def tagged(sample, rng):
+    return {"__key__": sample["__key__"], "cls": sample["cls"], "r": rng.random()}
+
+
+def check_workers(chain):
+    """Functions give the same batches in the caller, in threads and in processes."""
+    size, seed = chain.rng.randrange(1, 9), chain.rng.randrange(100)
+    got = []
+    for workers in (0, 2, ("threads", 2)):
+        with chain.ds.map(tagged).loader(size, workers=workers, seed=seed) as loader:
+            got.append([[numpy.asarray(column).tolist() for column in batch.values()] for batch in loader])
+    assert got[0] == got[1] == got[2]
+
+
 def check_shards(chain, expected):
     world = chain.rng.randrange(1, 6)
     parts = [chain.ds.shard(rank, world).keys() for rank in range(world)]
@@ -249,6 +263,8 @@ def test_a_chain_gives_what_lists_give(stores, group):
             expected = chain.model.items()
             check_reading(chain, expected)
             check_loader(chain, expected)
+            if number % 25 < 2:
+                check_workers(chain)
             check_shards(chain, expected)
             check_resume(chain, expected)
             assert pickle.loads(pickle.dumps(chain.ds)).keys() == chain.ds.keys()

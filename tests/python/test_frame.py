@@ -23,7 +23,7 @@ def test_import_brings_in_neither_torch_nor_pyarrow_nor_pillow():
 
 
 def test_only_public_names_are_shown():
-    modules = {"gnz", "iac", "itar", "torch", "wds"}
+    modules = {"gnz", "iac", "itar", "ray", "torch", "wds"}
     assert set(dir(tarn)) == {*tarn.__all__, *modules, "__version__"}
     assert not [name for name in dir(tarn) if name.startswith("_") and name != "__version__"]
     assert all(hasattr(tarn, name) for name in tarn.__all__)

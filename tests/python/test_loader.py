@@ -420,7 +420,7 @@ def test_a_decoder_that_raises_tells_the_sample_and_fails_again(birds):
     for _ in range(2):
         with pytest.raises(ZeroDivisionError) as caught:
             next(batches)
-        assert caught.value.__notes__ == ["sample auk: field cls"]
+        assert caught.value.__notes__ == ["sample auk: field cls", f"shard {birds}/train_0.tar"]
     assert loader.stats()["batches"] == 0
     good = tarn.open(birds, fields=["cls", "txt"]).loader(2)
     good.load_state_dict(loader.state_dict())

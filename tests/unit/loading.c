@@ -210,6 +210,15 @@ static void add_column(tarn_bytes *out, const tarn_column *c, size_t count)
         add(out, c->offsets, (count + 1) * sizeof *c->offsets);
         add(out, c->data, c->size);
         break;
+    case TARN_COLUMN_RAGGED:
+        assert_int_equal((uintptr_t)c->data % 64, 0);
+        assert_int_equal(c->offsets[0], 0);
+        add(out, &c->dtype.kind, 1);
+        add_number(out, c->dtype.size);
+        add(out, c->shape, c->ndim * sizeof *c->shape);
+        add(out, c->offsets, (count + 1) * sizeof *c->offsets);
+        add(out, c->data, c->size);
+        break;
     case TARN_COLUMN_ARRAYS:
         for (size_t i = 0; i < count; i++) {
             add(out, c->arrays[i].shape, c->arrays[i].ndim * sizeof(uint64_t));

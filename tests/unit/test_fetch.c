@@ -130,6 +130,23 @@ static void a_limit_that_nobody_reaches_does_not_grow(void **state)
     assert_int_equal(l.pace.limit, TARN__PACE_START);
 }
 
+static void a_far_server_gets_a_larger_limit_before_its_first_byte(void **state)
+{
+    (void)state;
+    line far = make_line(50, 1e9), near = far;
+    for (int64_t ms = 0; ms < TARN__PACE_NEAR_MS; ms++)
+        tarn__pace_note(&far.pace, ms, 0, 0, true);
+    assert_int_equal(far.pace.limit, TARN__PACE_START);
+    assert_int_equal(tarn__pace_due(&far.pace), TARN__PACE_NEAR_MS);
+    tarn__pace_note(&far.pace, TARN__PACE_NEAR_MS, 0, 0, true);
+    assert_int_equal(far.pace.limit, TARN__PACE_FAR);
+    assert_true(tarn__pace_due(&far.pace) == INT64_MAX);
+    tarn__pace_note(&near.pace, 0, 0, 0, true);
+    tarn__pace_note(&near.pace, TARN__PACE_NEAR_MS - 1, 1, 0, true);
+    tarn__pace_note(&near.pace, TARN__PACE_NEAR_MS + 9, 0, 0, true);
+    assert_int_equal(near.pace.limit, TARN__PACE_START);
+}
+
 static void a_busy_server_halves_the_limit_once_per_round(void **state)
 {
     (void)state;
@@ -344,6 +361,7 @@ int main(void)
         cmocka_unit_test(the_limit_grows_while_that_brings_more),
         cmocka_unit_test(the_limit_stays_where_the_line_is_full),
         cmocka_unit_test(a_limit_that_nobody_reaches_does_not_grow),
+        cmocka_unit_test(a_far_server_gets_a_larger_limit_before_its_first_byte),
         cmocka_unit_test(a_busy_server_halves_the_limit_once_per_round),
         cmocka_unit_test(the_limit_respects_what_is_allowed_at_most),
         cmocka_unit_test(the_requested_part_is_accepted),

@@ -307,6 +307,21 @@ static void check_skips(const tarn_loader *l, unsigned bad, size_t want)
     assert_null(tarn_loader_skipped(l, stats.skipped));
 }
 
+/* all is the whole epoch; the batch covers count of its positions, beginning at from. */
+static void check_places(const tarn_batch *b, const uint64_t *all, size_t from,
+                         size_t count, bool replace)
+{
+    uint64_t places[8], positions[8];
+    assert_int_equal(tarn_batch_places(b, NULL, NULL), count);
+    assert_int_equal(tarn_batch_places(b, places, positions), count);
+    for (size_t i = 0; i < b->count; i++) {
+        assert_true(places[i] < count);
+        assert_int_equal(positions[i], from + places[i]);
+        assert_int_equal(b->samples[i], all[positions[i]]);
+        if (i && !replace) assert_true(places[i] > places[i - 1]);
+    }
+}
+
 /* Every batch has the samples at its own positions, whatever happened to others. */
 static void check_holes(tarn_dataset *d, const tarn_loader_options *o, unsigned bad)
 {
@@ -323,6 +338,7 @@ static void check_holes(tarn_dataset *d, const tarn_loader_options *o, unsigned 
         assert_int_equal(b->number, batches);
         assert_int_equal(b->count, n);
         assert_memory_equal(b->samples, want, n * sizeof *want);
+        check_places(b, all, from, count, replace);
         for (size_t i = 0; i < n; i++)
             check_sample(b, i);
         tarn_batch_release(b);

@@ -293,6 +293,36 @@ static void a_batch_that_is_given_back_comes_again(void **state)
     tarn_dataset_close(d);
 }
 
+/* The state before some batches is the one that was taken there. */
+static void a_state_may_be_that_before_some_batches(void **state)
+{
+    (void)state;
+    tarn_dataset *d = open_shuffled(fold_path(0));
+    tarn_loader_options o = loader_options();
+    tarn_loader *l;
+    tarn_batch *b;
+    tarn_text then[16], now = {0};
+    size_t n = 0;
+    memset(then, 0, sizeof then);
+    OK(tarn_loader_open(d, &o, &l, &err));
+    OK(tarn_loader_state(l, &then[n++], &err));
+    while (n < 16 && tarn_loader_next(l, TARN_NO_TIMEOUT, &b, &err) == TARN_OK) {
+        tarn_batch_release(b);
+        OK(tarn_loader_state(l, &then[n++], &err));
+        for (size_t i = 0; i < n; i++) {
+            OK(tarn_loader_state_before(l, i, &now, &err));
+            assert_string_equal(now.data, then[n - 1 - i].data);
+        }
+        assert_int_equal(tarn_loader_state_before(l, n, &now, &err), TARN_ERR_USAGE);
+    }
+    assert_int_equal(n, (SAMPLES + 7) / 8 + 1);
+    for (size_t i = 0; i < n; i++)
+        tarn_text_reset(&then[i]);
+    tarn_text_reset(&now);
+    tarn_loader_close(l);
+    tarn_dataset_close(d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -304,6 +334,7 @@ int main(void)
         cmocka_unit_test(many_threads_share_the_work),
         cmocka_unit_test(hold_all_batches_if_you_like),
         cmocka_unit_test(memory_may_be_the_callers),
+        cmocka_unit_test(a_state_may_be_that_before_some_batches),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
 }

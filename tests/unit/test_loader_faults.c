@@ -87,6 +87,26 @@ static void views_and_holes_are_right_after_memory_was_short(void **state)
     tarn_dataset_close(d);
 }
 
+static void padded_fields_are_right_after_memory_was_short(void **state)
+{
+    (void)state;
+    tarn_dataset *d = open_shuffled(fold_path(7));
+    tarn_loader_options o = loader_options();
+    tarn_load_field fields[] = {{"rag.npy", TARN_LOAD_AUTO, NULL},
+                                {"png", TARN_LOAD_AUTO, NULL}};
+    tarn_collate_options pad = TARN_COLLATE_OPTIONS_INIT,
+                         ragged = TARN_COLLATE_OPTIONS_INIT;
+    pad.kind = TARN_COLLATE_PAD;
+    pad.mask = pad.lengths = true;
+    ragged.kind = TARN_COLLATE_RAGGED;
+    o.fields = fields;
+    o.n_fields = 2;
+    o.collate = (const tarn_collate_options *const[]){&ragged, &pad};
+    o.on_error = TARN_ON_ERROR_REPLACE;
+    fail_and_set_again(d, o);
+    tarn_dataset_close(d);
+}
+
 /* --- Position ----------------------------------------------------------------------- */
 
 enum { BAD = 7, THREADS = 4 };
@@ -362,6 +382,7 @@ int main(void)
         cmocka_unit_test(a_fault_is_judged_when_its_turn_comes),
         cmocka_unit_test(skipped_samples_have_their_epoch_and_key),
         cmocka_unit_test(views_and_holes_are_right_after_memory_was_short),
+        cmocka_unit_test(padded_fields_are_right_after_memory_was_short),
         cmocka_unit_test(an_epoch_set_again_clears_a_failure),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);

@@ -32,6 +32,15 @@ static void functions_of_array_name_the_argument_that_is_null(void **state)
     REFUSES("shape", tarn_array_init(ANY, NULL, (tarn_dtype){0}, 1, NULL, &err));
 }
 
+static void functions_of_collate_name_the_argument_that_is_null(void **state)
+{
+    (void)state;
+    REFUSES("arrays", tarn_collate_plan(NULL, 1, NULL, ANY, &err));
+    REFUSES("out", tarn_collate_plan(ANY, 1, NULL, NULL, &err));
+    REFUSES("arrays", tarn_collate_run(NULL, 1, NULL, ANY, &err));
+    REFUSES("into", tarn_collate_run(ANY, 1, NULL, NULL, &err));
+}
+
 static void functions_of_codec_name_the_argument_that_is_null(void **state)
 {
     (void)state;
@@ -111,6 +120,12 @@ static void functions_of_dataset_name_the_argument_that_is_null(void **state)
     REFUSES("out", tarn_dataset_at_epoch(ANY, 1, NULL, &err));
     REFUSES("dataset", tarn_dataset_sequence(NULL, 1, 1, ANY, &err));
     REFUSES("out", tarn_dataset_sequence(ANY, 1, 1, NULL, &err));
+    REFUSES("dataset", tarn_dataset_when(NULL, ANY, NULL, ANY, 1, ANY, &err));
+    REFUSES("key", tarn_dataset_when(ANY, NULL, NULL, ANY, 1, ANY, &err));
+    REFUSES("out", tarn_dataset_when(ANY, ANY, NULL, NULL, 1, ANY, &err));
+    REFUSES("out_count", tarn_dataset_when(ANY, ANY, NULL, ANY, 1, NULL, &err));
+    REFUSES("dataset", tarn_dataset_step(NULL, 1, NULL, ANY, NULL, 0, &err));
+    REFUSES("out", tarn_dataset_step(ANY, 1, NULL, NULL, NULL, 0, &err));
     REFUSES("dataset", tarn_dataset_state(NULL, 1, ANY, &err));
     REFUSES("out", tarn_dataset_state(ANY, 1, NULL, &err));
     REFUSES("dataset", tarn_dataset_resume(NULL, ANY, 1, ANY, &err));
@@ -281,6 +296,10 @@ static void functions_of_loader_name_the_argument_that_is_null(void **state)
 {
     (void)state;
     REFUSES("dataset", tarn_loader_open(NULL, NULL, ANY, &err));
+    REFUSES("out", tarn_map_put(NULL, 0, ANY, &err));
+    REFUSES("value", tarn_map_put(ANY, 0, NULL, &err));
+    REFUSES("out", tarn_map_room(NULL, 0, (tarn_dtype){0}, 0, NULL, ANY, &err));
+    REFUSES("data", tarn_map_room(ANY, 0, (tarn_dtype){0}, 0, NULL, NULL, &err));
     REFUSES("out", tarn_loader_open(ANY, NULL, NULL, &err));
     REFUSES("loader", tarn_loader_next(NULL, TARN_NO_TIMEOUT, ANY, &err));
     REFUSES("out", tarn_loader_next(ANY, TARN_NO_TIMEOUT, NULL, &err));
@@ -362,6 +381,16 @@ static void functions_of_textpair_name_the_argument_that_is_null(void **state)
     REFUSES("patients", tarn_textpair_build(ANY, NULL, 1, NULL, &err));
     REFUSES("pack", tarn_textpair_read(NULL, 1, ANY, &err));
     REFUSES("out", tarn_textpair_read(ANY, 1, NULL, &err));
+}
+
+static void functions_of_simulate_name_the_argument_that_is_null(void **state)
+{
+    (void)state;
+    REFUSES("loaders", tarn_simulation_open(NULL, 1, NULL, ANY, &err));
+    REFUSES("out", tarn_simulation_open(ANY, 1, NULL, NULL, &err));
+    REFUSES("simulation", tarn_simulation_next(NULL, ANY, 1, &err));
+    REFUSES("out", tarn_simulation_next(ANY, NULL, 1, &err));
+    tarn_simulation_close(NULL);
 }
 
 static void functions_of_cache_name_the_argument_that_is_null(void **state)
@@ -470,6 +499,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(functions_of_array_name_the_argument_that_is_null),
+        cmocka_unit_test(functions_of_collate_name_the_argument_that_is_null),
         cmocka_unit_test(functions_of_codec_name_the_argument_that_is_null),
         cmocka_unit_test(a_filter_names_the_argument_that_is_null),
         cmocka_unit_test(functions_of_dataset_name_the_argument_that_is_null),
@@ -486,6 +516,7 @@ int main(void)
         cmocka_unit_test(functions_of_source_name_the_argument_that_is_null),
         cmocka_unit_test(functions_of_tar_name_the_argument_that_is_null),
         cmocka_unit_test(functions_of_textpair_name_the_argument_that_is_null),
+        cmocka_unit_test(functions_of_simulate_name_the_argument_that_is_null),
         cmocka_unit_test(functions_of_cache_name_the_argument_that_is_null),
         cmocka_unit_test(functions_of_verify_name_the_argument_that_is_null),
         cmocka_unit_test(functions_of_write_name_the_argument_that_is_null),

@@ -647,6 +647,44 @@ static tarn_status load_masks(tarn_error *why)
     return load_with(PART("shards"), &o, why);
 }
 
+static tarn_status load_padded(tarn_error *why)
+{
+    tarn_loader_options o = loader_options(0);
+    const tarn_load_field fields[] = {{"png", TARN_LOAD_AUTO, NULL},
+                                      {"png", TARN_LOAD_AUTO, NULL}};
+    tarn_collate_options pad = TARN_COLLATE_OPTIONS_INIT,
+                         ragged = TARN_COLLATE_OPTIONS_INIT;
+    pad.kind = TARN_COLLATE_PAD;
+    pad.mask = pad.lengths = true;
+    ragged.kind = TARN_COLLATE_RAGGED;
+    o.image = NULL;
+    o.fields = fields;
+    o.n_fields = 2;
+    o.collate = (const tarn_collate_options *const[]){&pad, &ragged};
+    return load_with(PART("shards"), &o, why);
+}
+
+static tarn_status keep_image(void *context, const tarn_map_input *in,
+                              tarn_map_output *out, tarn_error *why)
+{
+    (void)context;
+    return tarn_map_put(out, 0, &in->values[0], why);
+}
+
+static tarn_status load_mapped(tarn_error *why)
+{
+    static const char *const made[] = {"image"};
+    tarn_loader_options o = loader_options(0);
+    const tarn_load_field fields[] = {{"png", TARN_LOAD_AUTO, NULL}};
+    o.image = NULL;
+    o.fields = fields;
+    o.n_fields = 1;
+    o.map = keep_image;
+    o.map_fields = made;
+    o.n_map_fields = 1;
+    return load_with(PART("shards"), &o, why);
+}
+
 static tarn_status load_here(tarn_error *why)
 {
     return load(PART("shards"), 0, true, why);
@@ -753,6 +791,8 @@ static const scenario scenarios[] = {
     {"a chain and its states", chain, NULL, NULL},
     {"states of mixes", mix_states, NULL, NULL},
     {"a loader without threads", load_here, NULL, NULL},
+    {"a loader that pads", load_padded, NULL, NULL},
+    {"a loader with a function of the caller", load_mapped, NULL, NULL},
     {"masks are loaded", load_masks, NULL, NULL},
     {"a loader with threads", load_by_threads, NULL, NULL},
     {"a loader of an array file", load_gnz, NULL, NULL},

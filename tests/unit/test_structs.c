@@ -106,6 +106,7 @@ static void init_functions_and_macros_agree(void **state)
     INITS(tarn_textpair_options, TARN_TEXTPAIR_OPTIONS_INIT);
     INITS(tarn_cache_verify_options, TARN_CACHE_VERIFY_OPTIONS_INIT);
     INITS(tarn_cache_clear_options, TARN_CACHE_CLEAR_OPTIONS_INIT);
+    INITS(tarn_simulation_options, TARN_SIMULATION_OPTIONS_INIT);
     INITS(tarn_verify_options, TARN_VERIFY_OPTIONS_INIT);
     INITS(tarn_verify_decode_options, TARN_VERIFY_DECODE_OPTIONS_INIT);
     INITS(tarn_tar_writer_options, TARN_TAR_WRITER_OPTIONS_INIT);

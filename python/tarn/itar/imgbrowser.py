@@ -1,5 +1,5 @@
 """Browser: images with their labels, page by page, and a selection that can be exported to JSON
-and imported again. A notebook shows its first page."""
+and imported again. A notebook shows its first page, and `Browser.show` all of it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from .itar.utils import stripext
+from .._browse import page_of_keys
 
 if TYPE_CHECKING:
+    from .._browse import Page, Sheet
     from .dataset import iTarDataset
 
 __all__ = ["Browser", "BrowserWrapper", "browse_dataset"]
@@ -170,6 +172,14 @@ class Browser:
         return len(there), len(stems) - len(there)
 
     # --- Notebooks ---
+
+    def show(self, *, serve: bool = True) -> Page | Sheet:
+        """Returns the page of `tarn browse` about the items, if they are those of a dataset: with
+        search, all fields, filters and a selection. serve=False returns a contact sheet."""
+        dataset = getattr(self.items, "dataset", None)
+        if dataset is None or not hasattr(dataset, "_follow"):
+            raise TypeError("show: only the items of an iTarDataset can be shown as a page")
+        return page_of_keys(dataset._index_path, self._stems(), serve, self.page_size)
 
     def _repr_html_(self) -> str:
         """Returns the first page."""

@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+"""Compares two tasks at the same time, and their commit, with one run of the whole job. Each process has one
+thread, and nothing waits for the disk: it is about the work that can be divided.
+
+  convert  a fold of 200,000 samples of 4 KB, in random order
+  pack     60,000 files of 2 KB; every task lists all files
+
+Contestants take turns; the medians of three rounds count. Only the ratios are meaningful.
+"""
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+TARN = ROOT / "build-plain/tarn"
+ROUNDS = 3
+
+
+def timed(target, *commands):
+    shutil.rmtree(target, ignore_errors=True)
+    began = time.perf_counter()
+    started = [subprocess.Popen([TARN, *map(str, words)]) for words in commands]
+    assert not any([p.wait() for p in started])
+    if len(commands) > 1:
+        subprocess.run([TARN, "commit", "-q", "--no-sync", target], check=True)
+    return time.perf_counter() - began
+
+
+def compare(name, target, words):
+    one, two = [], []
+    for _ in range(ROUNDS):
+        one.append(timed(target, words))
+        two.append(timed(target, *[[*words, "--task", f"{i}/2"] for i in range(2)]))
+    one, two = statistics.median(one), statistics.median(two)
+    print(f"{name}: one process {one:.2f} s, two tasks and their commit {two:.2f} s: {one / two:.2f} x", flush=True)
+
+
+def main():
+    with tempfile.TemporaryDirectory(dir=sys.argv[1] if len(sys.argv) > 1 else None) as name:
+        folder = pathlib.Path(name)
+        files = folder / "files"
+        files.mkdir()
+        for i in range(60_000):
+            (files / f"f{i:05}.bin").write_bytes(b"%05d" % i * 400)
+        sys.path.insert(0, str(ROOT / "build-plain/python"))
+        import tarn
+        with tarn.DatasetWriter(folder / "fold", sync=False, max_count=20_000) as out:
+            out.write_many({"__key__": f"s{i:06}", "bin": b"%06d" % i * 680} for i in range(200_000))
+        quick = ["--no-sync", "-q", "-j1", "--max-count", "20000"]
+        compare("convert", folder / "t", ["convert", folder / "fold", folder / "t", "--shuffle", "7", *quick])
+        compare("pack", folder / "t", ["pack", files, "-o", folder / "t", *quick])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+/* The parts that the tasks of a job write, before they are committed:
+ *
+ *   .train.tasks/                      all of a fold
+ *     3f0c61d2a7b95e48/                the job: a hash of its sources and options
+ *       00003-of-00008/                a complete part: a folder with folds
+ *                                      (00003-of-00000 if the number is not known yet)
+ *        .00003-of-00008.tmp-CHANCE/   a part that is being written; its .lock is locked
+ *   .train.tasks.done/                 the same after a commit, until it is removed
+ *
+ * A part gets its name by one rename, which fails if the part exists. So a part is
+ * complete, and never changes. No reader looks into hidden folders. */
+#ifndef TARN_ITAR_TASKS_H
+#define TARN_ITAR_TASKS_H
+
+#include <tarn/base.h>
+
+typedef struct tarn__taskdir {
+    char *folder; /* where its folds are written */
+    char *final;  /* the name of the complete part */
+    int lock;
+    bool no_sync;
+} tarn__taskdir;
+
+/* Starts the part of task number index. TARN_END if the part exists, under final.
+ * TARN_ERR_EXISTS if there are parts of another job, or of another number of tasks. */
+TARN_CHECKED tarn_status tarn__task_begin(tarn__taskdir *task, const char *folder,
+                                          const char *fold, uint32_t index,
+                                          uint32_t count, uint64_t job, bool no_sync,
+                                          tarn_error *err);
+
+/* The part is complete. Another run of the same task may have been faster. */
+TARN_CHECKED tarn_status tarn__task_finish(tarn__taskdir *task, tarn_error *err);
+/* Removes what was written, unless it was finished. Harmless for a zeroed task. */
+void tarn__task_abandon(tarn__taskdir *task);
+
+/* The parts of a job. */
+typedef struct tarn__parts {
+    char *root, *done; /* .train.tasks, .train.tasks.done */
+    char *job;         /* the folder of the job; NULL if there are no parts */
+    uint32_t named;    /* tasks, according to the names of the parts; 0: unknown */
+    uint32_t count;    /* the same, or the highest number and one */
+    char **folders;    /* of the parts, by number; NULL for those that are missing */
+    size_t capacity;
+    uint32_t present;
+} tarn__parts;
+
+/* Sets only root and done. */
+TARN_CHECKED tarn_status tarn__parts_name(tarn__parts *parts, const char *folder,
+                                          const char *fold, tarn_error *err);
+
+/* Finds the parts of a fold. TARN_ERR_AMBIGUOUS if there are several jobs. */
+TARN_CHECKED tarn_status tarn__parts_find(tarn__parts *parts, const char *folder,
+                                          const char *fold, tarn_error *err);
+void tarn__parts_reset(tarn__parts *parts);
+
+/* Makes the number of tasks at least end; the parts of new ones are missing. */
+TARN_CHECKED tarn_status tarn__parts_extend(tarn__parts *parts, uint32_t end,
+                                            tarn_error *err);
+
+/* The only fold in a folder that has parts; *out is NULL if there is none. */
+TARN_CHECKED tarn_status tarn__parts_fold(const char *folder, char **out,
+                                          tarn_error *err);
+
+/* Removes all parts, and those of an earlier commit. From the start of the removal on,
+ * nobody takes them for parts. */
+TARN_CHECKED tarn_status tarn__parts_remove(tarn__parts *parts, bool no_sync,
+                                            tarn_error *err);
+
+#endif
