@@ -507,7 +507,7 @@ Missed, and why:
   microseconds, as long as a request takes on this machine. Over the slow line some responses come 40 ms late, to tarn and to the loop,
   because of the proxy.
 
-The rows of epochs on this page were measured with a loop that forgot what it received, and one epoch of each kind. Now the loop stores it.
+Rates of the rows over nginx vary by a factor of two from run to run, because other programs use the machine, too; the ratios vary less.
 The row of the complete copy is from a run on a quiet machine; in a second run, in which everything was four times slower, it was 0.77.
 """
 
