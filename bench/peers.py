@@ -91,9 +91,15 @@ def measure_all(args, sizes):
 def take_in(result, other):
     """Replaces workloads of this run by those of another run."""
     theirs = {row["workload"] for row in other["rows"]}
+    places = {(row["workload"], row["kind"]): place for place, row in reversed([*enumerate(result["rows"])])}
     result["rows"] = [row for row in result["rows"] if row["workload"] not in theirs] + other["rows"]
+    result["rows"].sort(key=lambda row: places.get((row["workload"], row["kind"]), len(places) + len(result["rows"])))
     result["stored"].update(other["stored"])
-    result.setdefault("also", []).append({"workloads": sorted(theirs), "form": other["form"], "rounds": other["rounds"],
+    result["peers"].update({name: about for name, about in other["peers"].items() if about["ok"] or name not in result["peers"]})
+    for earlier in result.setdefault("also", []):
+        earlier["workloads"] = [workload for workload in earlier["workloads"] if workload not in theirs]
+    result["also"] = [earlier for earlier in result["also"] if earlier["workloads"]]
+    result["also"].append({"workloads": sorted(theirs), "form": other["form"], "rounds": other["rounds"],
                                           "machine": other["machine"]})
 
 

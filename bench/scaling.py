@@ -383,7 +383,7 @@ def main():
     parser.add_argument("--threads", type=numbers, default=[1, 2, 4, 8, 12, 16])
     parser.add_argument("--images", type=int, default=20_000)
     parser.add_argument("--samples", type=int, default=1_000_000)
-    parser.add_argument("--seconds", type=float, default=2)
+    parser.add_argument("--seconds", type=float, default=1)
     for name in ("--folder", "--json", "--from-json", "--rows", "--alone"):
         parser.add_argument(name, type=pathlib.Path)
     args = parser.parse_args()

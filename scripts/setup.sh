@@ -12,7 +12,7 @@ xz-utils bzip2 clang-tidy-14 cppcheck bindgen rustc"
 arm64="gcc-aarch64-linux-gnu qemu-user-static"
 debian="debootstrap"
 peers="python3 python3-venv chromium chromium-driver"
-bench="python3 libpng-dev libturbojpeg0-dev libarchive-tools util-linux time"
+bench="python3 libpng-dev libturbojpeg0-dev libarchive-tools util-linux time libavdevice59 libavfilter8"
 
 wanted=""
 for group in "$@"; do

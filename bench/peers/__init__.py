@@ -20,7 +20,7 @@ import importlib
 PEERS = {
     "tarn": "tarn_fold", "tarn.iac": "tarn_pack", "tarn.gnz": "tarn_arrays",
     "webdataset": "webdataset_", "wids": "wids_", "mosaicml-streaming": "mosaic",
-    "litdata": "litdata_", "array-record": "arrayrecord", "lance": "lance_",
+    "litdata": "litdata_", "array-record": "arrayrecord", "lance": "lance_", "dali": "dali", "spdl": "spdl_",
     "files": "files", "pyarrow": "arrow", "numpy": "memmap", "npz": "npz",
     "iatro-base-iac": "iac", "GNU tar": "gnu_tar", "bsdtar": "bsdtar",
     "zlib.crc32": "checksums", "md5": "md5",

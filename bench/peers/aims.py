@@ -53,7 +53,7 @@ AIMS = (
     Aim("write small samples from Python, not synced", "write", "d1", "not synced", "webdataset", 40,
         "In a profile half of the time is the system's copy into the page cache. The time includes making the dicts, for all "
         "contestants, and writing the checksums and the index."),
-    Aim("write small samples from Python, durable", "write", "d1", "durable", "webdataset", 25,
+    Aim("write small samples from Python, durable", "write", "d1", "durable", "webdataset", 45,
         "Only tarn waits for the disk here."),
     Aim("JPEG to 224 × 224 batches, 2 threads", "epoch", "d2", "default", "files", 3.3,
         "In a profile 88 % of the time is inside libjpeg-turbo and 7 % is the resize, so nothing is left to remove "

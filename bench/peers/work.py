@@ -199,6 +199,7 @@ def epoch(peer, task, data):
         for images, labels in loader:
             assert tuple(images.shape[1:]) == (224, 224, 3) and len(labels) == len(images)
             count += len(images)
+        assert count >= data.samples // data.batch * data.batch, f"only {count} samples"
         found = clock.found(count)
     return found
 

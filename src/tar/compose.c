@@ -59,10 +59,14 @@ static void put_checksum(unsigned char *block, uint32_t sum)
 
 static bool is_ascii(const char *text, size_t len)
 {
-    unsigned char all = 0;
+    uint64_t all = 0, eight;
+    for (; len >= sizeof eight; text += sizeof eight, len -= sizeof eight) {
+        memcpy(&eight, text, sizeof eight);
+        all |= eight;
+    }
     for (size_t i = 0; i < len; i++)
         all |= (unsigned char)text[i];
-    return all < 0x80;
+    return !(all & UINT64_C(0x8080808080808080));
 }
 
 /* Puts text in a fixed field, with one "?" for each character (or invalid byte) beyond

@@ -81,12 +81,14 @@ class Tap:
         self.number = self.failures = 0
 
     def run(self, checks):
+        """Runs checks. One that returns "SKIP why" was not possible."""
         for check in checks:
             self.number += 1
             name = check.__doc__.strip() if check.__doc__ else check.__name__
             try:
-                check()
-                print(f"ok {self.number} - {name}", flush=True)
+                result = check()
+                why = f" # {result}" if isinstance(result, str) and result.startswith("SKIP ") else ""
+                print(f"ok {self.number} - {name}{why}", flush=True)
             except Exception as e:  # pylint: disable=broad-except
                 self.failures += 1
                 print(f"not ok {self.number} - {name}")

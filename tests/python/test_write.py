@@ -285,6 +285,8 @@ if os.fork() == 0:
         out.close()
     except RuntimeError as error:
         print(error)
+    with tarn.TarWriter(sys.argv[1] + "/y.tar") as own:
+        own.write({"__key__": "b", "txt": "2"})
     del out
     sys.exit(0)
 os.wait()

@@ -9,6 +9,7 @@
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 #include <tarn/loader.h>
+#include <tarn/write.h>
 
 #include "dataset/dataset.h"
 #include "io/cold.h"
@@ -49,6 +51,19 @@ int posix_fadvise(int fd, off_t offset, off_t len, int advice)
         if ((size_t)len > told_most) told_most = (size_t)len;
     }
     return syscall(SYS_fadvise64, fd, offset, len, advice) == 0 ? 0 : errno;
+}
+
+/* The same for maps: calls, bytes, and the most in one call. */
+static atomic_size_t mapped_calls, mapped_bytes, mapped_most;
+
+int posix_madvise(void *data, size_t len, int advice)
+{
+    if (advice == POSIX_MADV_WILLNEED) {
+        mapped_calls++;
+        mapped_bytes += len;
+        if (len > mapped_most) mapped_most = len;
+    }
+    return madvise(data, len, advice) == 0 ? 0 : errno;
 }
 
 static void evict(const char *path)
@@ -770,6 +785,62 @@ static void announcing_in_file_order_does_not_change_how_batches_are_read(void *
     tarn_dataset_close(d);
 }
 
+/* Large enough for an index of more than 256 KB, which is mapped. */
+enum { MANY = 9000 };
+
+static void make_many(void)
+{
+    tarn_fold_writer_options o = TARN_FOLD_WRITER_OPTIONS_INIT;
+    tarn_fold_writer *w;
+    o.no_sync = o.overwrite = true;
+    OK(tarn_fold_writer_open(scratch_path("many"), "t", &o, &w, &err));
+    for (int i = 0; i < MANY; i++) {
+        char key[16];
+        snprintf(key, sizeof key, "%06d", i * 7919 % MANY);
+        tarn_field field = {"cls", "1", 1, NULL};
+        OK(tarn_fold_writer_add(w, key, &field, 1, &err));
+    }
+    OK(tarn_fold_writer_finish(w, NULL, 0, &err));
+}
+
+static tarn_dataset *open_many(void)
+{
+    tarn_dataset *d;
+    OK(tarn_dataset_open(scratch_path("many"), NULL, &d, &err));
+    assert_int_equal(tarn_dataset_count(d), MANY);
+    return d;
+}
+
+static void get_in_turn(tarn_dataset *d, bool forwards)
+{
+    mapped_calls = mapped_bytes = mapped_most = 0;
+    for (uint64_t i = 0; i < MANY; i++) {
+        tarn_view v;
+        OK(tarn_dataset_get(d, forwards ? i : MANY - 1 - i, 0, &v, &err));
+        tarn_view_release(&v);
+    }
+}
+
+static void an_index_is_announced_in_small_steps_as_it_is_used(void **state)
+{
+    (void)state;
+    const size_t step = 64 << 10, rows = 32 * MANY;
+    make_many();
+    told_bytes = told_most = 0;
+    tarn_dataset *d = open_many();
+    assert_true(told_bytes > 0 && told_most <= 128 << 10);
+    get_in_turn(d, true);
+    assert_true(mapped_calls >= rows / step - 2 && mapped_bytes > rows / 2);
+    assert_true(mapped_most <= step + (4 << 10));
+    get_in_turn(d, true); /* all pages are checked */
+    assert_int_equal(mapped_calls, 0);
+    tarn_dataset_close(d);
+    d = open_many();
+    get_in_turn(d, false); /* nothing would be read soon */
+    assert_int_equal(mapped_calls, 0);
+    tarn_dataset_close(d);
+}
+
 /* The system drops requests beyond its readahead, 128 KB by default. */
 static void views_of_a_loader_are_announced_in_small_pieces(void **state)
 {
@@ -817,6 +888,7 @@ int main(void)
         cmocka_unit_test(cold_mixes_give_the_same_bytes),
         cmocka_unit_test(prefetching_skips_missing_samples),
         cmocka_unit_test(announcing_in_file_order_does_not_change_how_batches_are_read),
+        cmocka_unit_test(an_index_is_announced_in_small_steps_as_it_is_used),
         cmocka_unit_test(views_of_a_loader_are_announced_in_small_pieces),
     };
     return cmocka_run_group_tests(tests, NULL, scratch_remove);
