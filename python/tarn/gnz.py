@@ -654,8 +654,8 @@ class GnzWriter:
         with GnzReader(self.fpath) as reader:
             self.arrays_info.clear()
             for info in sorted(map(reader.info, reader), key=lambda i: i.offset):
-                self.arrays_info[info.name] = {**reader.arrays_info[info.name],
-                                               "shape": info.shape}
+                shape, _ = self._streaming_arrays.get(info.name, (info.shape, None))
+                self.arrays_info[info.name] = {**reader.arrays_info[info.name], "shape": shape}
 
     def _beginning(self, name: str) -> tuple[Any, Any]:
         """Writes the values of a streaming array that was also added as a whole; they come first

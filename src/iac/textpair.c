@@ -181,6 +181,15 @@ static tarn_status make_table(const char *const *columns, size_t n,
     return status;
 }
 
+/* Whether the file has this header field from the adapter; a caller's value would make
+   the file unreadable. */
+static bool is_own_field(const tarn__json *key)
+{
+    return tarn__json_is(key, "payload_type", 12) ||
+           tarn__json_is(key, "pair_schema_version", 19) ||
+           tarn__json_is(key, "codec", 5) || tarn__json_is(key, "codec_params", 12);
+}
+
 /* The caller's header fields and those of the adapter, which take precedence. */
 static tarn_status make_header(const char *caller, tarn__buf *out, tarn_error *err)
 {
@@ -194,9 +203,7 @@ static tarn_status make_header(const char *caller, tarn__buf *out, tarn_error *e
     tarn__json_begin(&w, out);
     tarn__json_open(&w, '{');
     for (uint32_t i = 0; is_object && root && i < root->size; i++) {
-        bool ours = tarn__json_is(key, "payload_type", 12) ||
-                    tarn__json_is(key, "pair_schema_version", 19);
-        if (!ours) {
+        if (!is_own_field(key)) {
             tarn__json_key(&w, key->u.text, key->size);
             tarn__json_put_value(&w, key + 1, false);
         }

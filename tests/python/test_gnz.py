@@ -453,8 +453,10 @@ def test_gnz_writer_writes_twice_and_reports_the_layout(folder):
     writer = GnzWriter("w.gnz")
     writer.add_array("b", np.arange(5), dtype="f4")
     writer.init_streaming_array("a", (3, 2), np.int16)
+    writer.init_streaming_array("c", [4], "i1")
     writer.write()
-    assert list(writer.arrays_info) == ["b", "a"]
+    assert list(writer.arrays_info) == ["b", "a", "c"]
+    assert writer.arrays_info["c"]["shape"] == [4]  # as it was given
     assert writer.arrays_info["a"] == {"offset": 2 * PAGE, "shape": (3, 2), "dtype": "<i2",
                                        "order": "C"}
     array = writer.get_array_writable("a")

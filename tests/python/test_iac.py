@@ -629,6 +629,20 @@ def test_text_pairs_by_id_and_row(folder):
     assert os.listdir() == ["p.iac"]
 
 
+@pytest.mark.parametrize("more", [{"payload_type": "z"}, {"codec": "none"}, {"codec_params": {"k": 1}},
+                                  {"pair_schema_version": 9}])
+def test_fields_of_text_pairs_are_not_replaced_by_extra_header(folder, more):
+    docs = [text_pair.ClinicalTextPairDoc("d", "source", "short")]
+    text_pair.build_clinical_text_pair_pack("p.iac", [text_pair.PatientTextPairs("p", "", docs)],
+                                            extra_header={**more, "k": 1}, quality=5)
+    with text_pair.ClinicalTextPairReader("p.iac") as reader:
+        header = reader.header
+        assert reader.read_patient("p").docs == docs
+    assert [header[key] for key in ("payload_type", "codec", "pair_schema_version", "k")] == [
+        "clinical_text_pair", "brotli", 1, 1]
+    assert header["codec_params"] == {"lgwin": 24, "quality": 5}
+
+
 def test_unknown_ids_are_key_errors(folder):
     tarn.iac.build_clinical_text_pair_pack("i.iac", [tarn.iac.PatientTextPairs("p1")])
     with tarn.iac.ClinicalTextPairReader("i.iac") as reader:
