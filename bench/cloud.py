@@ -509,7 +509,6 @@ Missed, and why:
 
 The rows over nginx on this machine vary from run to run, the ratios as well: in shuffled epochs after the first, the loader had 0.57 of
 the loop in one run (19,000 and 33,000 samples/s) and as much as the loop in another (13,500 each).
-The row of the complete copy is from a run on a quiet machine; in a second run, in which everything was four times slower, it was 0.77.
 """
 
 PEER_NOTES = """640 samples. The server (moto, a program in Python) takes most of the time of all of them. Each package reads its own
