@@ -110,7 +110,7 @@ def mixes_resume_on_another_number_of_ranks(folder):
         check_exact(out)
 
 
-def an_elastic_restart_repeats_and_loses_nothing(folder):
+def an_elastic_restart_loses_nothing_and_repeats_at_most_one_step(folder):
     with peer.folder() as out:
         done = torchrun(2, folder, out, "plain", "restart", "--nnodes", "1:2", "--max-restarts", "2", "--rdzv-backend",
                         "c10d", "--rdzv-endpoint", "127.0.0.1:0", "--rdzv-id", "tarn")
@@ -123,4 +123,4 @@ def an_elastic_restart_repeats_and_loses_nothing(folder):
 
 
 peer.run(every_epoch_is_exact_on_2_3_and_8_ranks, a_killed_run_resumes_on_another_number_of_ranks,
-         mixes_resume_on_another_number_of_ranks, an_elastic_restart_repeats_and_loses_nothing)
+         mixes_resume_on_another_number_of_ranks, an_elastic_restart_loses_nothing_and_repeats_at_most_one_step)
