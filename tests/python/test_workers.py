@@ -36,6 +36,32 @@ def arrays(tmp_path_factory):
     return tarn.open(folder)
 
 
+# These need processes that are forked from this one.
+FORKING = {
+    "test_a_forked_child_has_its_own_workers", "test_a_function_that_hangs_is_ended_after_the_timeout",
+    "test_a_sample_that_ends_every_worker_is_an_error_or_a_hole", "test_a_worker_that_cannot_start_is_reported",
+    "test_a_worker_that_dies_is_replaced_and_its_samples_come_again", "test_after_an_interrupt_the_loader_continues",
+    "test_an_epoch_resumes_at_every_batch_on_other_ranks_and_workers",
+    "test_an_exception_has_its_type_its_sample_and_its_shard",
+    "test_an_exception_of_a_batch_function_names_the_batch", "test_an_exception_that_cannot_be_sent_is_described",
+    "test_batches_are_the_same_with_any_workers", "test_holes_are_the_same_with_workers",
+    "test_inputs_may_be_changed_and_kept", "test_memory_stays_flat_over_epochs", "test_payloads_are_unchanged",
+    "test_random_numbers_depend_on_the_place_in_the_epoch_only",
+    "test_the_generators_of_the_process_are_set_for_functions_with_rng_and_restored",
+    "test_workers_end_with_their_loader_and_leave_nothing", "test_workers_that_are_killed_at_random_change_nothing",
+}
+
+
+@pytest.fixture(autouse=sanitized())
+def no_fork(request):
+    """A thread may hold the lock of the sanitizer's allocator during a fork; the child would wait for it forever."""
+    if request.function.__name__ in FORKING:
+        pytest.skip("a forked child may wait for the sanitizer's allocator")
+    multiprocessing.set_start_method("forkserver", force=True)
+    yield
+    multiprocessing.set_start_method("fork", force=True)
+
+
 @pytest.fixture(params=["spawn", "forkserver"])
 def method(request):
     before = multiprocessing.get_start_method()
