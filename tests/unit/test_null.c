@@ -308,6 +308,8 @@ static void functions_of_loader_name_the_argument_that_is_null(void **state)
     REFUSES("loader", tarn_loader_set_epoch(NULL, 1, &err));
     REFUSES("loader", tarn_loader_state(NULL, ANY, &err));
     REFUSES("out", tarn_loader_state(ANY, NULL, &err));
+    REFUSES("loader", tarn_loader_state_before(NULL, 0, ANY, &err));
+    REFUSES("out", tarn_loader_state_before(ANY, 0, NULL, &err));
 }
 
 static void functions_of_order_name_the_argument_that_is_null(void **state)
@@ -324,6 +326,7 @@ static void functions_of_pack_name_the_argument_that_is_null(void **state)
 {
     (void)state;
     REFUSES("sources", tarn_pack(NULL, 1, ANY, NULL, NULL, 0, &err));
+    REFUSES("path", tarn_commit(NULL, NULL, NULL, 0, &err));
     REFUSES("output", tarn_pack_put(NULL, 0, ANY, ANY, 1, &err));
     REFUSES("key", tarn_pack_put(ANY, 0, NULL, ANY, 1, &err));
     REFUSES("fields", tarn_pack_put(ANY, 0, ANY, NULL, 1, &err));
