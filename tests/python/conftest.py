@@ -5,6 +5,7 @@ import os
 import pathlib
 import tarfile
 
+import numpy as np
 import pytest
 
 import tarn
@@ -89,6 +90,24 @@ HANG = 600  # seconds to wait for another process; only a hanging test takes thi
 
 def sanitized():
     return "TARN_SANITIZED" in os.environ
+
+
+def same(one, other):
+    """Whether values, types and shapes are equal at every level."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict):
+        return list(one) == list(other) and all(same(one[name], other[name]) for name in one)
+    if isinstance(one, (list, tuple)):
+        return len(one) == len(other) and all(map(same, one, other))
+    if type(one).__module__ == "torch":
+        import torch
+        return one.dtype == other.dtype and torch.equal(one, other)
+    if isinstance(one, (np.ndarray, np.generic)):
+        return one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
+    if type(one).__module__.startswith("PIL"):
+        return (one.mode, one.size, one.tobytes()) == (other.mode, other.size, other.tobytes())
+    return bool(one == other)
 
 
 @pytest.fixture

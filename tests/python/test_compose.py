@@ -8,7 +8,7 @@ import pickle
 
 import numpy as np
 import pytest
-from conftest import DATA, sanitized, write_tar
+from conftest import DATA, same, sanitized, write_tar
 
 import tarn
 
@@ -369,21 +369,6 @@ def test_a_damaged_list_of_arrays_is_a_hole(tmp_path):
 
 
 # --- Functions get what ds[i] returns --------------------------------------------------------
-
-
-def same(one, other):
-    """Checks that values and types are equal at every level."""
-    if type(one) is not type(other):
-        return False
-    if isinstance(one, dict):
-        return list(one) == list(other) and all(same(one[name], other[name]) for name in one)
-    if isinstance(one, (list, tuple)):
-        return len(one) == len(other) and all(map(same, one, other))
-    if isinstance(one, np.ndarray):
-        return one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
-    if type(one).__module__.startswith("PIL"):
-        return (one.mode, one.size, one.tobytes()) == (other.mode, other.size, other.tobytes())
-    return bool(one == other)
 
 
 def check_samples(ds):

@@ -13,7 +13,7 @@ import time
 import numpy as np
 import pytest
 import worker_functions as functions
-from conftest import HANG, payload, sanitized
+from conftest import HANG, payload, same, sanitized
 
 import tarn
 
@@ -68,22 +68,6 @@ def method(request):
     multiprocessing.set_start_method(request.param, force=True)
     yield request.param
     multiprocessing.set_start_method(before, force=True)
-
-
-def same(one, other):
-    """Checks that values, types and shapes are equal at every level."""
-    if type(one) is not type(other):
-        return False
-    if isinstance(one, dict):
-        return list(one) == list(other) and all(same(one[name], other[name]) for name in one)
-    if isinstance(one, (list, tuple)):
-        return len(one) == len(other) and all(map(same, one, other))
-    if type(one).__module__ == "torch":
-        import torch
-        return one.dtype == other.dtype and torch.equal(one, other)
-    if isinstance(one, (np.ndarray, np.generic)):
-        return one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
-    return one == other
 
 
 def epochs(dataset, batch_size, count=2, **options):
