@@ -39,7 +39,7 @@ typedef struct tarnpy_state {
     PyTypeObject *indices_type;
     PyTypeObject *views_type;
 
-    /* loader.c */
+    /* loader.c, loader_batch.c */
     PyTypeObject *loader_type;
     PyTypeObject *loaded_type;
 

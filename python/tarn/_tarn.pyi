@@ -210,7 +210,7 @@ class _Index:
 
 def build_index(shards: Sequence[str], path: Any = None, /) -> _Index: ...
 
-# loader.c
+# loader.c, loader_batch.c
 class _Loaded: ...
 
 class Loader:
