@@ -26,7 +26,8 @@ Kind = Literal["caller", "threads", "processes"]
 Workers = Union[int, Literal["threads", "processes"], tuple[Literal["threads", "processes"], int]]
 
 MOST = 1024  # workers
-LIGHT = 0.004  # seconds that a chunk takes
+LIGHT = 0.004  # seconds that a chunk takes, at most if the functions are quick,
+LEAST = 0.001  # and at least, if the batch is large enough
 PIECES = 256  # chunks of a batch
 TASKS = 2048  # chunks in progress
 
@@ -81,6 +82,7 @@ class Job:
     def __init__(self, part: Part) -> None:
         self.part = part
         self.layout: Layout | None = None
+        self.packed = b""  # its pickle, for processes
         self.memory: Any = None  # with a layout, for its arrays
         self.turn = 0  # of a pool of threads, in which it was given out
         self.chunks: list[Chunk] = []
@@ -115,8 +117,9 @@ class Pool:
         size = len(part)
         if self.count and not self.work.whole:
             fair = -(-size // (2 * self.count))
-            light = int(LIGHT / self.per_sample) if self.per_sample else fair
-            size = max(1, -(-size // PIECES), min(size, light))
+            if self.per_sample:
+                fair = max(min(fair, int(LIGHT / self.per_sample)), int(LEAST / self.per_sample))
+            size = max(1, -(-size // PIECES), min(size, fair))
         for first in range(0, len(part), max(1, size)):
             yield first, min(first + size, len(part))
 
