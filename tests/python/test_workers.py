@@ -355,6 +355,35 @@ def test_an_exception_has_its_type_its_sample_and_its_shard(ds, workers):
     assert keys_of(other) == expected
 
 
+@pytest.mark.parametrize("workers", [0, ("threads", 1)])
+@pytest.mark.parametrize("on_error", ["raise", "skip"])
+def test_what_is_not_an_exception_is_no_failure_of_a_sample(ds, workers, on_error):
+    calls = []
+
+    def interrupted(sample):
+        calls.append(sample["__key__"])
+        if len(calls) == 7:
+            raise KeyboardInterrupt
+        return sample
+
+    with ds.map(interrupted).loader(5, workers=workers, on_error=on_error) as loader:
+        batches = iter(loader)
+        with pytest.raises(KeyboardInterrupt):
+            for _ in range(2):
+                next(batches)
+        assert loader.skipped() == []
+
+
+@pytest.mark.parametrize("workers", [0, *FEW])
+def test_several_samples_of_a_batch_may_fail_in_several_functions(ds, workers):
+    made = ds.map(functions.nothing).map(functions.raising_on("3")).map(functions.raising_on("5"))
+    with made.loader(50, workers=workers, on_error="skip") as loader:
+        expected = [key for key in ds.keys() if not functions.is_faulty({"__key__": key}) and key[-1] not in "35"]
+        assert keys_of(loader) == expected
+        assert {one.key: one.reason.count("ends with") for one in loader.skipped()} == {
+            key: int(not functions.is_faulty({"__key__": key})) for key in ds.keys() if key not in expected}
+
+
 def test_an_exception_that_cannot_be_sent_is_described(ds):
     with ds.map(functions.odd_error).loader(4, workers=1) as loader:
         with pytest.raises(tarn.errors.WorkerError, match="Local: made here"):

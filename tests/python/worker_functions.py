@@ -69,6 +69,16 @@ def nothing(sample):
     return None if is_faulty(sample) else sample
 
 
+class raising_on:
+    def __init__(self, end):
+        self.end = end
+
+    def __call__(self, sample):
+        if sample["__key__"].endswith(self.end):
+            raise LookupError(f"ends with {self.end}")
+        return sample
+
+
 def odd_error(sample):
     class Local(Exception):
         pass
