@@ -50,4 +50,17 @@ extern const char *const tarnpy_eaches[]; /* names of the first values of tarnpy
 PyObject *tarnpy_loader_batch(tarnpy_loader *self, tarn_batch *batch);
 int tarnpy_add_loader_batch(PyObject *module);
 
+/* --- pieces.c ----------------------------------------------------------------------- */
+
+typedef enum tarnpy_pieces_kind {
+    TARNPY_PIECES_BYTES,
+    TARNPY_PIECES_TEXT,
+    TARNPY_PIECES_KEYS /* text with a NUL after each */
+} tarnpy_pieces_kind;
+
+/* A sequence of count values in data and offsets, which owner keeps alive. */
+PyObject *tarnpy_pieces_new(tarnpy_state *state, const void *data,
+                            const uint64_t *offsets, size_t count,
+                            tarnpy_pieces_kind kind, PyObject *owner);
+
 #endif

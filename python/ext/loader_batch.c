@@ -206,10 +206,23 @@ static PyObject *bytes_list(const tarn_column *c, size_t count)
     return list;
 }
 
+/* Whether the values of a column of bytes are made where they are used. */
+static bool stays_packed(const tarnpy_loader *self, const tarn_column *c,
+                         const tarnpy_column *how_to)
+{
+    return self->memory && c->kind == TARN_COLUMN_BYTES &&
+           (how_to->each == TARNPY_EACH_BYTES || how_to->each == TARNPY_EACH_TEXT);
+}
+
 static PyObject *column_list(tarnpy_loader *self, const tarn_batch *batch,
                              const tarn_column *c, const tarnpy_column *how_to,
                              PyObject *owner)
 {
+    if (stays_packed(self, c, how_to))
+        return tarnpy_pieces_new(self->state, c->data, c->offsets, batch->count,
+                                 how_to->each == TARNPY_EACH_TEXT ? TARNPY_PIECES_TEXT
+                                                                  : TARNPY_PIECES_BYTES,
+                                 owner);
     if (c->kind == TARN_COLUMN_BYTES && how_to->each == TARNPY_EACH_BYTES)
         return bytes_list(c, batch->count);
     PyObject *list = PyList_New((Py_ssize_t)batch->count);
@@ -229,8 +242,11 @@ static PyObject *column_list(tarnpy_loader *self, const tarn_batch *batch,
 
 /* --- Batches ----------------------------------------------------------------------- */
 
-static PyObject *key_list(const tarn_batch *batch)
+static PyObject *key_list(tarnpy_loader *self, const tarn_batch *batch, PyObject *owner)
 {
+    if (self->memory)
+        return tarnpy_pieces_new(self->state, batch->keys, batch->key_offsets,
+                                 batch->count, TARNPY_PIECES_KEYS, owner);
     PyObject *list = PyList_New((Py_ssize_t)batch->count);
     for (size_t i = 0; list && i < batch->count; i++) {
         uint64_t from = batch->key_offsets[i], end = batch->key_offsets[i + 1] - 1;
@@ -240,14 +256,16 @@ static PyObject *key_list(const tarn_batch *batch)
     return list;
 }
 
-static PyObject *number_list(const uint64_t *numbers, size_t count)
+/* An array.array, which takes less time than a list. */
+static PyObject *number_array(const uint64_t *numbers, size_t count)
 {
-    PyObject *list = PyList_New((Py_ssize_t)count);
-    for (size_t i = 0; list && i < count; i++) {
-        PyObject *number = PyLong_FromUnsignedLongLong(numbers[i]);
-        if (!number || PyList_SetItem(list, (Py_ssize_t)i, number) != 0) Py_CLEAR(list);
-    }
-    return list;
+    PyObject *module = PyImport_ImportModule("array");
+    PyObject *array =
+        module ? PyObject_CallMethod(module, "array", "sy#", "Q", (const char *)numbers,
+                                     (Py_ssize_t)(count * sizeof *numbers))
+               : NULL;
+    Py_XDECREF(module);
+    return array;
 }
 
 /* What functions need to know of the samples: (their numbers, their places in the batch
@@ -262,9 +280,9 @@ static int put_numbers(PyObject *dict, const tarn_batch *batch)
     }
     size_t planned = tarn_batch_places(batch, places, places + batch->count);
     PyObject *about =
-        Py_BuildValue("NNNnK", number_list(batch->samples, batch->count),
-                      number_list(places, batch->count),
-                      number_list(places + batch->count, batch->count),
+        Py_BuildValue("NNNnK", number_array(batch->samples, batch->count),
+                      number_array(places, batch->count),
+                      number_array(places + batch->count, batch->count),
                       (Py_ssize_t)planned, (unsigned long long)batch->epoch);
     PyMem_Free(places);
     PyObject *name = PyUnicode_FromString("__about__");
@@ -310,7 +328,8 @@ PyObject *tarnpy_loader_batch(tarnpy_loader *self, tarn_batch *batch)
     PyObject *dict = PyDict_New();
     int failed = dict ? 0 : -1;
     if (!failed && batch->keys)
-        failed = tarnpy_put(dict, self->state->key_name, key_list(batch));
+        failed = tarnpy_put(dict, self->state->key_name,
+                            key_list(self, batch, (PyObject *)owner));
     if (!failed && self->numbers) failed = put_numbers(dict, batch);
     for (size_t i = 0; !failed && i < batch->n_columns; i++)
         failed = put_column(self, dict, batch, i, (PyObject *)owner);

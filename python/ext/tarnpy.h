@@ -43,6 +43,9 @@ typedef struct tarnpy_state {
     PyTypeObject *loader_type;
     PyTypeObject *loaded_type;
 
+    /* pieces.c */
+    PyTypeObject *pieces_type;
+
     /* arena.c */
     PyTypeObject *arena_type;
     PyTypeObject *block_type;
@@ -82,6 +85,8 @@ int tarnpy_add_dataset(PyObject *module);
 int tarnpy_add_order(PyObject *module);
 int tarnpy_add_image(PyObject *module);
 int tarnpy_add_loader(PyObject *module);
+int tarnpy_add_pieces(PyObject *module);
+int tarnpy_add_mapping(PyObject *module);
 int tarnpy_add_arena(PyObject *module);
 int tarnpy_add_collate(PyObject *module);
 int tarnpy_add_gnz(PyObject *module);
