@@ -5,7 +5,8 @@
                [--json FILE]
   functions.py --from-json FILE     writes docs/benchmarks/functions.md and .json
 
-PART is augment, trivial, overhead, start or memory. Each part is one run, with what it is compared to, and says which
+PART is augment, cores, trivial, overhead, start or memory; cores only on request, for --workers as many as the machine
+has cores. Each part is one run, with what it is compared to, and says which
 versions it used: --json replaces the parts of FILE that were run and keeps the others. Needs the packages of
 tests/peers/requirements.txt (albumentations with OpenCV, Pillow, SPDL) and torch. Makes its own data with tarn: JPEGs of
 500 x 375 pixels, samples of 1 KB, arrays of 150 KB. Methods take turns, and figures are medians of three.
@@ -29,7 +30,7 @@ import numpy as np
 import tarn
 
 PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs/benchmarks/functions.md"
-PARTS = ("augment", "trivial", "overhead", "start", "memory")
+PARTS = ("augment", "cores", "trivial", "overhead", "start", "memory")
 SHOWN = (0, 4, 9, 14, 19)  # epochs
 
 
@@ -170,8 +171,8 @@ def spdl_loader(folder, count, workers, batch):
     return Loader()
 
 
-def augment(folder, o):
-    from torch.utils.data import DataLoader
+def make_pictures(folder, o):
+    """Returns a dataset of JPEGs and a folder with the same files."""
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
     import pictures
     rng = np.random.default_rng(3)
@@ -183,8 +184,13 @@ def augment(folder, o):
             out.write({"__key__": f"{i:06}", "jpg": drawn[i % 64], "cls": i % 1000})
     for sample in tarn.open(folder / "pictures", decode="bytes"):
         (files / f"{sample['__key__']}.jpg").write_bytes(sample["jpg"])
-    tarn.open(folder / "pictures").map(Augment()).loader(8).close()
-    ds = tarn.open(folder / "pictures")
+    return tarn.open(folder / "pictures"), files
+
+
+def augment(folder, o):
+    from torch.utils.data import DataLoader
+    ds, files = make_pictures(folder, o)
+    ds.map(Augment()).loader(8).close()
     batch = 64
     methods = {f"tarn, {o.workers} processes": lambda: ds.map(Augment()).loader(batch, workers=o.workers),
                f"tarn, {o.workers} threads": lambda: ds.map(Augment()).loader(batch, workers=("threads", o.workers),
@@ -199,6 +205,52 @@ def augment(folder, o):
         print("SPDL is not installed")
     found = in_turns(methods, lambda make: rate(make, lambda b: len(b["cls"]), o.seconds))
     show(f"JPEG decoding and albumentations, {o.workers} workers, samples", found, "DataLoader, cv2")
+    return found
+
+
+def side_by_side(count, make, seconds):
+    """Samples per second of count processes together, each with a loader of its own."""
+    ready = multiprocessing.Barrier(count)
+
+    def one(pipe):
+        loader = make()
+        batches = itertools.chain.from_iterable(itertools.repeat(loader))
+        next(batches)
+        ready.wait()
+        began, seen = time.perf_counter(), 0
+        while time.perf_counter() - began < seconds:
+            seen += len(next(batches)["cls"])
+        pipe.send(seen / (time.perf_counter() - began))
+        loader.close()
+
+    pipes = [multiprocessing.Pipe(False) for _ in range(count)]
+    children = [multiprocessing.get_context("fork").Process(target=one, args=(theirs,)) for _, theirs in pipes]
+    for child in children:
+        child.start()
+    total = sum(ours.recv() for ours, _ in pipes)
+    for child in children:
+        child.join()
+    return total
+
+
+def cores(folder, o):
+    from torch.utils.data import DataLoader
+    ds, files = make_pictures(folder, o)
+    mapped, batch = ds.map(Augment()), 64
+    mapped.loader(8).close()
+
+    def measure(loader):
+        return rate(loader, lambda b: len(b["cls"]), o.seconds)
+
+    methods = {
+        f"tarn, {o.workers} processes": lambda: measure(lambda: mapped.loader(batch, workers=o.workers)),
+        f"{o.workers} loaders of tarn, 1 process each": lambda: side_by_side(
+            o.workers, lambda: mapped.loader(batch, workers=1, threads=1), o.seconds),
+        **{f"DataLoader, {decoder}": lambda decoder=decoder: measure(lambda: DataLoader(
+            Files(files, o.images, decoder), batch, num_workers=o.workers, persistent_workers=True))
+           for decoder in ("cv2", "pillow")}}
+    found = in_turns(methods, lambda work: work())
+    show(f"JPEG decoding and albumentations, {o.workers} workers on {os.cpu_count()} cores, samples", found, "DataLoader, cv2")
     return found
 
 
@@ -363,13 +415,17 @@ def rates_table(found, reference):
 def page(found):
     """Returns docs/benchmarks/functions.md."""
     out = ["# Python functions in the loader", """Written by `bench/functions.py --from-json`; do not edit. The same functions in tarn's loader, torch's `DataLoader` and SPDL.
-Methods take turns, each in a process of its own; figures are medians of three. Each table is one run. Two cores of a virtual machine:
-compare the ratios.""", used(found)]
+Methods take turns, each in a process of its own; figures are medians of three. Each table is one run. Two cores of a virtual machine,
+if nothing else is said: compare the ratios.""", used(found)]
+    workers = {part: one["workers"] for part, one in found.items()}
     found = {part: one["found"] for part, one in found.items()}
     if "augment" in found:
         out += ["## JPEG decoding and albumentations", """JPEGs of 500 × 375 pixels and 72 KB: random crop to 224 × 224, flip, colour, normalise, in batches of 64 as float32, with two workers.
 tarn decodes in native threads, the others in the workers with the named library. SPDL runs threads, in the order of its input.""",
                 rates_table(found["augment"], "DataLoader, cv2")]
+    if "cores" in found:
+        out += [f"## The same on {workers['cores']} cores", f"""On a virtual machine with {workers['cores']} cores, with as many workers. The loaders side by side share nothing, so they show what the
+machine can do.""", rates_table(found["cores"], "DataLoader, cv2")]
     if "trivial" in found:
         out += ["## A trivial function", """`numpy.frombuffer` of samples of 1 KB, in batches of 256, with two workers. *Of files* opens one file per sample.""",
                 rates_table(found["trivial"], "DataLoader of files")]
@@ -425,7 +481,7 @@ def main():
     parser.add_argument("--samples", type=int, default=50_000)
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--seconds", type=float, default=2.0)
-    parser.add_argument("--only", default=",".join(PARTS))
+    parser.add_argument("--only", default=",".join(part for part in PARTS if part != "cores"))
     parser.add_argument("--folder")
     parser.add_argument("--json")
     parser.add_argument("--from-json")
@@ -436,7 +492,7 @@ def main():
     found = {}
     with tempfile.TemporaryDirectory(dir=o.folder) as made:
         for part in o.only.split(","):
-            work = {"augment": augment, "trivial": trivial_part, "overhead": overhead, "start": start, "memory": memory}[part]
+            work = {"augment": augment, "cores": cores, "trivial": trivial_part, "overhead": overhead, "start": start, "memory": memory}[part]
             found[part] = {"versions": versions(), "workers": o.workers, "found": work(pathlib.Path(made), o)}
     if o.json:
         file = pathlib.Path(o.json)

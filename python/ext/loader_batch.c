@@ -5,6 +5,14 @@
 #include <string.h>
 #include <strings.h>
 
+enum {
+    CACHE_LINE = 64,
+    PREFETCH_BYTES =
+        4096,           /* of one value; the processor itself sees longer ones coming */
+    PREFETCH_AHEAD = 3, /* values */
+    TOGETHER = 64       /* values that are made and then filled */
+};
+
 /* Keeps a batch alive for its arrays. */
 typedef struct loaded {
     PyObject_HEAD tarn_batch *batch;
@@ -160,6 +168,44 @@ static PyObject *piece_view(tarnpy_loader *self, const tarn_view *view, PyObject
     return tarnpy_view(self->state, &borrowed, owner);
 }
 
+/* Requests a value that is copied soon: another core has written it, so it arrives late.
+ */
+static void prefetch_piece(const tarn_column *c, size_t i)
+{
+    const unsigned char *data = c->data + c->offsets[i];
+    uint64_t size = c->offsets[i + 1] - c->offsets[i];
+    for (uint64_t at = 0; at < size && at < PREFETCH_BYTES; at += CACHE_LINE)
+        __builtin_prefetch(data + at);
+}
+
+/* Replaces items from to end of a list by bytes objects. Objects are made first and
+ * filled afterwards: the allocator waits for its own memory, and copies in between would
+ * make it wait for theirs as well. */
+static int fill_bytes(PyObject *list, const tarn_column *c, size_t from, size_t end)
+{
+    for (size_t i = from; i < end; i++) {
+        Py_ssize_t size = (Py_ssize_t)(c->offsets[i + 1] - c->offsets[i]);
+        PyObject *item = PyBytes_FromStringAndSize(NULL, size);
+        if (!item || PyList_SetItem(list, (Py_ssize_t)i, item) != 0) return -1;
+    }
+    for (size_t i = from; i < end; i++) {
+        if (i + PREFETCH_AHEAD < end) prefetch_piece(c, i + PREFETCH_AHEAD);
+        char *to = PyBytes_AsString(PyList_GetItem(list, (Py_ssize_t)i));
+        memcpy(to, c->data + c->offsets[i], c->offsets[i + 1] - c->offsets[i]);
+    }
+    return 0;
+}
+
+static PyObject *bytes_list(const tarn_column *c, size_t count)
+{
+    PyObject *list = PyList_New((Py_ssize_t)count);
+    for (size_t from = 0; list && from < count; from += TOGETHER) {
+        size_t end = count - from < TOGETHER ? count : from + TOGETHER;
+        if (fill_bytes(list, c, from, end) != 0) Py_CLEAR(list);
+    }
+    return list;
+}
+
 /* Whether the values of a column of bytes are made where they are used. */
 static bool stays_packed(const tarnpy_loader *self, const tarn_column *c,
                          const tarnpy_column *how_to)
@@ -177,6 +223,8 @@ static PyObject *column_list(tarnpy_loader *self, const tarn_batch *batch,
                                  how_to->each == TARNPY_EACH_TEXT ? TARNPY_PIECES_TEXT
                                                                   : TARNPY_PIECES_BYTES,
                                  owner);
+    if (c->kind == TARN_COLUMN_BYTES && how_to->each == TARNPY_EACH_BYTES)
+        return bytes_list(c, batch->count);
     PyObject *list = PyList_New((Py_ssize_t)batch->count);
     for (size_t i = 0; list && i < batch->count; i++) {
         PyObject *item;

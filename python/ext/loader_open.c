@@ -2,7 +2,10 @@
 #include "arena.h"
 #include "loader.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+enum { LARGE_BLOCK = 31 << 20 }; /* glibc's limit follows blocks of less than 32 MiB */
 
 static int word_of(tarnpy_state *state, const char *what, const char *word,
                    const char *const *words)
@@ -184,6 +187,18 @@ static int open_with(tarnpy_loader *self, tarn_loader_options *o)
     return failed == 0 && status == TARN_OK ? 0 : -1;
 }
 
+/* Values of a batch are many small objects, which are freed at about the same time. From
+ * 128 KiB on, glibc gives free memory at the end of the heap back to the system, and the
+ * next batch gets it page by page, which takes the longer the more threads there are.
+ * glibc raises this limit to twice the size of a large block when it is freed, as after
+ * any program has used such an array. So a block is freed here, and its pages are never
+ * touched. */
+static void keep_freed_memory(void)
+{
+    void *volatile block = malloc(LARGE_BLOCK);
+    free(block);
+}
+
 int tarnpy_loader_open(tarnpy_loader *self, PyObject *kw)
 {
     tarn_loader_options o = TARN_LOADER_OPTIONS_INIT;
@@ -198,6 +213,7 @@ int tarnpy_loader_open(tarnpy_loader *self, PyObject *kw)
     o.n_fields = self->n_columns;
     if (self->views != Py_None) o.views = ((tarnpy_views *)self->views)->views;
     int failed = open_with(self, &o);
+    if (!failed) keep_freed_memory();
     PyMem_Free(fields);
     PyMem_Free(codecs);
     return failed;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import os
 import pickle
 import signal
@@ -40,6 +41,8 @@ def main(owner: int, number: int, memory: Any, size: int, connection: Any, given
         fd = memory.fd
         memory = _tarn._Memory(size, fd)
         os.close(fd)
+    else:
+        gc.freeze()  # what a fork inherited, such as memory of a GPU, is not freed here
     try:
         work = pickle.loads(given) if isinstance(given, bytes) else given
     except BaseException as error:

@@ -38,7 +38,8 @@ def arrays(tmp_path_factory):
 
 # These need processes that are forked from this one.
 FORKING = {
-    "test_a_forked_child_has_its_own_workers", "test_a_function_that_hangs_is_ended_after_the_timeout",
+    "test_a_forked_child_has_its_own_workers", "test_a_forked_worker_does_not_free_what_it_inherited",
+    "test_a_function_that_hangs_is_ended_after_the_timeout",
     "test_a_sample_that_ends_every_worker_is_an_error_or_a_hole", "test_a_worker_that_cannot_start_is_reported",
     "test_a_worker_that_dies_is_replaced_and_its_samples_come_again", "test_after_an_interrupt_the_loader_continues",
     "test_an_epoch_resumes_at_every_batch_on_other_ranks_and_workers",
@@ -659,6 +660,34 @@ def test_a_function_of_a_prompt_is_reported_with_spawn(many):
             "except tarn.UsageError as error:\n    print(error)\n")
     done = subprocess.run([sys.executable, "-c", code], timeout=HANG, capture_output=True, text=True)
     assert "put functions of a notebook or of a prompt into a file" in done.stdout, done.stderr
+
+
+class Garbage:
+    """Part of a cycle, whose end is noticed."""
+
+    def __init__(self, ended):
+        self.me, self.ended = self, ended
+
+    def __del__(self):
+        os.write(self.ended, b"x")
+
+
+def test_a_forked_worker_does_not_free_what_it_inherited(ds):
+    seen, ended = os.pipe()
+    os.set_blocking(seen, False)
+    gc.disable()
+    try:
+        Garbage(ended)
+        with ds.map(functions.collected).loader(16, workers=2) as loader:
+            list(loader)
+        with pytest.raises(BlockingIOError):
+            os.read(seen, 1)
+    finally:
+        gc.enable()
+    gc.collect()
+    assert os.read(seen, 9) == b"x"
+    os.close(seen)
+    os.close(ended)
 
 
 def test_a_worker_that_cannot_start_is_reported(ds, monkeypatch):

@@ -1,4 +1,5 @@
 """Functions that test_workers.py gives to worker processes, which import this file."""
+import gc
 import os
 import random
 import signal
@@ -125,6 +126,11 @@ class Hangs:
         while sample["__key__"] == self.key:
             time.sleep(60)
         return sample
+
+
+def collected(sample):
+    gc.collect()
+    return len(sample["__key__"])
 
 
 def process(sample):
