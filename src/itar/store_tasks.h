@@ -1,0 +1,46 @@
+/* The parts of a job in an object store, where nothing can be renamed:
+ *
+ *   s3://b/birds/.train.tasks/                    all of a fold
+ *     3f0c61d2a7b95e48-of-00008                   the job; an empty object
+ *     3f0c61d2a7b95e48/
+ *       00003-of-00008                            the mark of a task
+ *       00003-of-00008.RUN/train_0000.tar         what a run of it wrote
+ *     done                                        the fold is published, the rest is
+ *                                                 being removed
+ *
+ * A mark is empty while its task runs. A run that has written everything replaces it by
+ * the name of its RUN, on the condition that it did not change: so one run of several
+ * becomes the part, and none after a commit, which removes the marks first. No run
+ * touches objects of another one. */
+#ifndef TARN_ITAR_STORE_TASKS_H
+#define TARN_ITAR_STORE_TASKS_H
+
+#include "io/store.h"
+#include "itar/tasks.h"
+
+#define TARN__STORE_DONE "done"
+
+/* The length of the URL of a folder without slashes at its end. */
+int tarn__store_folder(const char *url);
+
+/* tarn__task_begin, where folder is a URL and count is 0 if it is unknown. */
+TARN_CHECKED tarn_status tarn__store_task_begin(tarn__taskdir *task, const char *folder,
+                                                const char *fold, uint32_t index,
+                                                uint32_t count, uint64_t job,
+                                                tarn_error *err);
+/* tarn__task_finish: sends what is in the local folder. */
+TARN_CHECKED tarn_status tarn__store_task_finish(tarn__taskdir *task, tarn_error *err);
+/* Removes the objects of this run, as far as possible. */
+void tarn__store_task_forget(tarn__taskdir *task);
+
+/* The parts of a fold, for a commit. */
+typedef struct tarn__store_parts {
+    tarn__parts parts; /* root and job are URLs; folders are local, once fetched */
+    tarn__listing listing;
+    const char **runs;  /* by task: the first object of its run in the listing, or NULL */
+    size_t *n_runs;     /* and how many objects follow */
+    char *temporary;    /* the local folder of all fetched ones; or NULL */
+    bool done, several; /* the object done exists; there are parts of several jobs */
+} tarn__store_parts;
+
+#endif
