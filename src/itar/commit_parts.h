@@ -86,6 +86,12 @@ TARN_CHECKED tarn_status tarn__store_publish(const tarn__store_parts *parts,
                                              const tarn_commit_options *options,
                                              tarn_commit_report *report, tarn_error *err);
 
+/* Removes what an interrupted tarn__store_publish has left outside of the parts. */
+TARN_CHECKED tarn_status tarn__store_discard(const tarn__store_parts *parts,
+                                             const char *folder, const char *fold,
+                                             const tarn_commit_options *options,
+                                             tarn_error *err);
+
 /* Takes ownership of item, which is NULL if out of memory. */
 TARN_CHECKED tarn_status tarn__texts_add(tarn__texts *texts, char *item, tarn_error *err);
 void tarn__texts_reset(tarn__texts *texts);

@@ -33,14 +33,42 @@ TARN_CHECKED tarn_status tarn__store_task_finish(tarn__taskdir *task, tarn_error
 /* Removes the objects of this run, as far as possible. */
 void tarn__store_task_forget(tarn__taskdir *task);
 
+/* The objects that one run has written, in the listing. */
+typedef struct tarn__store_run {
+    char name[17]; /* "" if it is not the part */
+    size_t first, count;
+} tarn__store_run;
+
 /* The parts of a fold, for a commit. */
 typedef struct tarn__store_parts {
-    tarn__parts parts; /* root and job are URLs; folders are local, once fetched */
-    tarn__listing listing;
-    const char **runs;  /* by task: the first object of its run in the listing, or NULL */
-    size_t *n_runs;     /* and how many objects follow */
-    char *temporary;    /* the local folder of all fetched ones; or NULL */
-    bool done, several; /* the object done exists; there are parts of several jobs */
+    tarn__parts parts;     /* root (which ends with a slash) and job are URLs; folders are
+                              local, and empty before they are fetched */
+    tarn__listing all;     /* what is in root */
+    tarn__store_run *runs; /* by task; once they are fetched */
+    char *temporary;       /* the local folder of the folders; or NULL */
+    bool done;             /* the fold is published, the parts are being removed */
+    bool several;          /* there are parts of several jobs */
 } tarn__store_parts;
+
+/* Lists the parts of a fold. Those of several jobs are no failure. */
+TARN_CHECKED tarn_status tarn__store_parts_find(tarn__store_parts *p, const char *folder,
+                                                const char *fold, tarn_error *err);
+/* Also removes the local folders. */
+void tarn__store_parts_reset(tarn__store_parts *p);
+
+/* Fetches all objects of the parts but the shards. All parts must exist. */
+TARN_CHECKED tarn_status tarn__store_parts_fetch(tarn__store_parts *p, tarn_error *err);
+
+/* The object of a run with this name; NULL if there is none. */
+const tarn__listed *tarn__store_parts_object(const tarn__store_parts *p, uint32_t task,
+                                             const char *name);
+
+/* Removes everything in root, also uploads that are not complete, and finally the object
+ * that says that this is being done. */
+TARN_CHECKED tarn_status tarn__store_parts_remove(tarn__store_parts *p, tarn_error *err);
+
+/* The only fold in a folder that has parts; *out is NULL if there is none. */
+TARN_CHECKED tarn_status tarn__store_parts_fold(const char *folder, char **out,
+                                                tarn_error *err);
 
 #endif
