@@ -50,7 +50,7 @@ typedef struct tarn__store_parts {
     bool several;          /* there are parts of several jobs */
 } tarn__store_parts;
 
-/* Lists the parts of a fold. Those of several jobs are no failure. */
+/* Lists the parts of a fold. If they are those of several jobs, only several is set. */
 TARN_CHECKED tarn_status tarn__store_parts_find(tarn__store_parts *p, const char *folder,
                                                 const char *fold, tarn_error *err);
 /* Also removes the local folders. */
