@@ -24,8 +24,10 @@ enum {
     BUFFER = 1 << 20,
 };
 
-/* A copy has at most 10,000 parts, of at most 5 GiB. */
-#define COPY_PART (UINT64_C(1) << 30)
+/* A part is small enough to be copied before a silent connection is given up; it grows
+ * with the object, which has at most 10,000 parts. */
+#define COPY_PART  (UINT64_C(256) << 20)
+#define COPY_PARTS 10000
 
 struct tarn__store {
     tarn__object object; /* the bucket */
@@ -241,9 +243,12 @@ static tarn_status copy_parts(tarn__s3_upload *u, const tarn__listed *from,
                               const char *source, tarn_error *err)
 {
     char match[320], range[80];
+    uint64_t part = COPY_PART;
+    while (from->size / part >= COPY_PARTS)
+        part *= 2;
     snprintf(match, sizeof match, "x-amz-copy-source-if-match: %s", from->etag);
-    for (uint64_t at = 0; at < from->size; at += COPY_PART) {
-        uint64_t left = from->size - at, len = left < COPY_PART ? left : COPY_PART;
+    for (uint64_t at = 0; at < from->size; at += part) {
+        uint64_t left = from->size - at, len = left < part ? left : part;
         snprintf(range, sizeof range,
                  "x-amz-copy-source-range: bytes=%" PRIu64 "-%" PRIu64, at, at + len - 1);
         const char *const headers[] = {source, match, range, NULL};
