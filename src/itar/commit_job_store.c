@@ -113,6 +113,22 @@ static tarn_status finish_removal(committing *c, tarn_error *err)
     return report_existing(c, err);
 }
 
+static bool none(const void *context, const char *url)
+{
+    return false;
+}
+
+/* The list of uploads shows what killed tasks have left. Users who may not read it get
+ * the error before anything is published. */
+static tarn_status check_uploads(const committing *c, tarn_error *err)
+{
+    tarn__store *store;
+    TARN_TRY(tarn__store_open(c->folder, &store, err));
+    tarn_status status = tarn__store_abort(store, c->parts.parts.root, none, NULL, err);
+    tarn__store_close(store);
+    return status;
+}
+
 static tarn_status commit_found(committing *c, tarn_error *err)
 {
     tarn__parts *parts = &c->parts.parts;
@@ -126,6 +142,7 @@ static tarn_status commit_found(committing *c, tarn_error *err)
         return tarn__fail_at(err, TARN_ERR_NOT_FOUND, parts->root, TARN_NO_OFFSET,
                              "no task is complete yet");
     TARN_TRY(tarn__commit_check(parts, c->o->tasks, err));
+    TARN_TRY(check_uploads(c, err));
     TARN_TRY(tarn__store_parts_fetch(&c->parts, err));
     c->report->tasks = parts->count;
     TARN_TRY(tarn__commit_classes(parts, put_classes, c, err));
