@@ -302,12 +302,27 @@ static tarn_status fetch_once(const attempt *a, tarn__index_copy *out, tarn_erro
     return status;
 }
 
+/* If the disk of the cache is full, the files are fetched into a temporary folder. */
+static tarn_status fetch_somewhere(attempt *a, tarn__index_copy *out, tarn_error *err)
+{
+    tarn_error why = {.sys_errno = 0};
+    tarn_status status = fetch_once(a, out, &why);
+    if (status != TARN_OK && a->entry &&
+        (why.sys_errno == ENOSPC || why.sys_errno == EDQUOT)) {
+        free(a->entry);
+        a->entry = NULL;
+        status = fetch_once(a, out, &why);
+    }
+    if (status != TARN_OK && err) *err = why;
+    return status;
+}
+
 /* The files may be replaced between the two requests, one after the other. */
 static tarn_status fetch(attempt *a, tarn__index_copy *out, tarn_error *err)
 {
     tarn_status status;
     for (unsigned i = 1;; i++) {
-        status = fetch_once(a, out, err);
+        status = fetch_somewhere(a, out, err);
         if (status != TARN_END && status != TARN_ERR_STALE) return status;
         if (i > TRIES) break;
         if (status == TARN_ERR_STALE) tarn__http_back_off(i);
