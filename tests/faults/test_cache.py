@@ -149,18 +149,19 @@ def main():
     inside = "inside" in sys.argv
     if not inside and can_mount():
         os.execvp("unshare", ["unshare", "-m", sys.executable, *sys.argv, "inside"])
-    tests = [(every_call_may_fail, True), (a_full_disk_is_a_notice, inside),
-             (a_read_only_disk_is_read, inside),
-             (a_dataset_is_read_with_a_full_disk, inside and "asan" not in str(BUILD))]
+    mounting = "" if inside else "mounting needs root"
+    plain = "the interpreter has another runtime of the sanitizer" if "asan" in str(BUILD) else mounting
+    tests = [(every_call_may_fail, ""), (a_full_disk_is_a_notice, mounting), (a_read_only_disk_is_read, mounting),
+             (a_dataset_is_read_with_a_full_disk, plain)]
     failed = 0
     print(f"1..{len(tests)}", flush=True)
-    for number, (test, possible) in enumerate(tests, 1):
+    for number, (test, impossible) in enumerate(tests, 1):
         name = test.__name__
         scratch = pathlib.Path(tempfile.mkdtemp())
         try:
-            if possible:
+            if not impossible:
                 test(scratch)
-            print(f"ok {number} - {name}" + ("" if possible else " # SKIP mounting needs root"))
+            print(f"ok {number} - {name}" + (f" # SKIP {impossible}" if impossible else ""))
         except AssertionError as problem:
             failed += 1
             print(f"not ok {number} - {name}\n# " + str(problem).replace("\n", "\n# "))
