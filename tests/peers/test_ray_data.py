@@ -193,7 +193,7 @@ def killed_workers_and_nodes_leave_no_trace(_):
             assert got == want, f"round {number}: {sorted(got)}"
             assert not [name for name in os.listdir(out) if name.startswith(".")], os.listdir(out)
     assert counts["workers"] + counts["nodes"], counts
-    print(f"# {ROUNDS} rounds: {counts['workers']} workers and {counts['nodes']} nodes killed")
+    print(f"# figure: {ROUNDS} rounds: {counts['workers']} workers and {counts['nodes']} nodes killed")
 
 
 CLUSTER = start(3)
