@@ -104,9 +104,8 @@ static size_t reserve_descriptors(size_t count)
     size_t budget, taken = atomic_load_explicit(&reserved, memory_order_relaxed);
     do
         budget = descriptor_budget(count, taken);
-    while (!atomic_compare_exchange_weak_explicit(&reserved, &taken, taken + budget,
-                                                  memory_order_relaxed,
-                                                  memory_order_relaxed));
+    while (!atomic_compare_exchange_weak_explicit(
+        &reserved, &taken, taken + budget, memory_order_relaxed, memory_order_relaxed));
     return budget;
 }
 
