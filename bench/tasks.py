@@ -2,8 +2,8 @@
 """Compares two tasks at the same time, and their commit, with one run of the whole job. Each process has one
 thread, and nothing waits for the disk: it is about the work that can be divided.
 
-  convert  a fold of 200,000 samples of 4 KB, in random order
-  pack     60,000 files of 2 KB; every task lists all files
+  convert  a fold of 1,000,000 samples of 700 bytes, in random order
+  pack     40,000 files of 30 KB; every task lists all files
 
 Contestants take turns, and every other round begins with the other one. The first round is not counted. The ratio
 is the median of those of the rounds; the smallest and the largest show how much it varies.
@@ -50,12 +50,12 @@ def main():
         folder = pathlib.Path(name)
         files = folder / "files"
         files.mkdir()
-        for i in range(60_000):
-            (files / f"f{i:05}.bin").write_bytes(b"%05d" % i * 400)
+        for i in range(40_000):
+            (files / f"f{i:05}.bin").write_bytes(b"%05d" % i * 6000)
         sys.path.insert(0, str(ROOT / "build-plain/python"))
         import tarn
         with tarn.DatasetWriter(folder / "fold", sync=False, max_count=20_000) as out:
-            out.write_many({"__key__": f"s{i:06}", "bin": b"%06d" % i * 680} for i in range(200_000))
+            out.write_many({"__key__": f"s{i:06}", "bin": b"%07d" % i * 100} for i in range(1_000_000))
         quick = ["--no-sync", "-q", "-j1", "--max-count", "20000"]
         compare("convert", folder / "t", ["convert", folder / "fold", folder / "t", "--shuffle", "7", *quick])
         compare("pack", folder / "t", ["pack", files, "-o", folder / "t", *quick])

@@ -106,7 +106,7 @@ tarn_status tarn__extsort_begin(tarn__extsort *s, tarn_error *err)
     if (s->count) TARN_TRY(write_piece(s, err));
     if (!window_of(s))
         return tarn__fail(err, TARN_ERR_LIMIT,
-                          "%zu bytes of memory are too little for sorting so many keys; "
+                          "%zu bytes of memory are too little for sorting these keys; "
                           "allow more",
                           s->capacity * sizeof *s->buffer);
     s->heap = malloc(s->n_pieces * sizeof *s->heap);

@@ -42,11 +42,13 @@ def ds(folder):
     return tarn.mix(*(tarn.open(folder, fold=fold, fields=["cls"]) for fold in FOLDS))
 
 
-def test_several_folds_have_the_order_of_one_fold(ds, tmp_path):
-    write_tar(tmp_path / "one.tar", [(f"{key}.cls", b"1") for key in KEYS])
+def test_several_folds_have_the_orders_of_one_fold(ds, tmp_path):
+    inside = [f"{fold}{i:05}" for i in range(SHARDS) for fold in FOLDS]  # folds of one size take turns
+    write_tar(tmp_path / "one.tar", [(f"{key}.cls", b"1") for key in inside])
     one = tarn.open(tmp_path / "one.tar", fields=["cls"])
-    assert len(ds) == COUNT and ds.keys() == one.keys() == KEYS
-    for chain in (lambda d: d.shuffle(7), lambda d: d[::-3], lambda d: d.shuffle(7)[500:], lambda d: d.shuffle(3).shard(1, 5)):
+    assert len(ds) == COUNT and ds.keys() == one.keys() == inside
+    for chain in (lambda d: d.shuffle(7), lambda d: d[::-3], lambda d: d.shuffle(7)[500:], lambda d: d.shuffle(3).shard(1, 5),
+                  lambda d: d.order("blocks", seed=1, block=100, window=4)):
         assert chain(ds).keys() == chain(one).keys()
 
 
@@ -89,7 +91,7 @@ def test_keys_of_several_folds_are_found(ds):
 
 
 def test_one_fold_with_more_shards_is_refused(folder, tmp_path, capfd):
-    for i in range(65_537):  # one file cannot have so many names
+    for i in range(65_537):  # which is more names than one file can have
         os.link(f"{folder}/a_{i % 2:05}.tar", tmp_path / f"x_{i:05}.tar")
     assert tarn._tarn.main(["tarn", "index", "-q", str(tmp_path)]) == 1
     assert "65537 shards, but an index can have at most 65536; divide them into several folds" in capfd.readouterr().err

@@ -219,7 +219,7 @@ static void too_little_memory_for_sorting_is_an_error(void **state)
     tarn_commit_options o = TARN_COMMIT_OPTIONS_INIT;
     write_part(0, 1, 20);
     for (o.memory = 1; o.memory < 64; o.memory++)
-        FAILS(TARN_ERR_LIMIT, "too little for sorting so many keys", commit_with(o, &r));
+        FAILS(TARN_ERR_LIMIT, "too little for sorting these keys", commit_with(o, &r));
     o.memory = 80; /* four pieces of five */
     OK(commit_with(o, &r));
     assert_int_equal(r.samples, 20);
