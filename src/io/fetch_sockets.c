@@ -83,10 +83,15 @@ void tarn__sockets_wake(const tarn__sockets *s)
     (void)!eventfd_write(s->alarm, 1);
 }
 
+/* The timer first: transfers that were waiting for a connection begin with it. */
 void tarn__sockets_step(tarn__sockets *s)
 {
     int running;
     eventfd_t value;
+    if (s->due_ms <= now_ms()) {
+        s->due_ms = INT64_MAX; /* libcurl sets it again if it has to */
+        s->curl->multi_socket_action(s->multi, CURL_SOCKET_TIMEOUT, 0, &running);
+    }
     for (int i = 0; i < s->count; i++) {
         const struct epoll_event *e = &s->events[i];
         int what = 0;
@@ -100,7 +105,4 @@ void tarn__sockets_step(tarn__sockets *s)
         s->curl->multi_socket_action(s->multi, e->data.fd, what, &running);
     }
     s->count = 0;
-    if (s->due_ms > now_ms()) return;
-    s->due_ms = INT64_MAX; /* libcurl sets it again if it has to */
-    s->curl->multi_socket_action(s->multi, CURL_SOCKET_TIMEOUT, 0, &running);
 }
