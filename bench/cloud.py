@@ -505,9 +505,10 @@ PAGE = """# Remote folds
 
 `bench/cloud.py` wrote this page. Machine: {processor}, {cores} cores, {system}, Python {python}; {date}. nginx, the slow line, S3 and
 the contestants share these cores. The fold has 16 shards with 2,560 samples of 100 KB (256 MB); batches of 64, two threads. tarn is the
-whole loader in Python, with checksums of all members. The plain loop of libcurl
-(`bench/plain_loop.c`) receives the same bytes, with 16 or 64 connections, whichever is faster, and writes
-whole shards to files and shuffled ranges to memory that it uses again. Medians of {rounds} rounds.
+whole loader in Python, with checksums of all members; fields are memoryviews. The plain loop of libcurl (`bench/plain_loop.c`) receives the
+same bytes, with 16 or 64 connections, whichever is faster. It compares nothing but lengths, and writes whole shards to files and shuffled
+ranges to memory that it uses again. Both first read another fold, which is not timed: libraries are then loaded, connections are open, and
+memory is in use. The time from `open` to the first batch has rows of its own. Medians of {rounds} rounds.
 """
 
 NOTES = """
