@@ -143,12 +143,11 @@ class Functions:
     def _job(self, batch: Batch, before: Mapping[str, Any], native: _tarn.Loader) -> _Taken:
         numbers, places, positions, planned, epoch = with_ragged(batch, self.ragged).pop("__about__")
         columns = self.work.columns(batch)
-        own = range(len(numbers))
         if self.work.policy == "replace" and len(set(places)) < len(places):
-            own = [i for i, place in enumerate(places) if place == i]  # type: ignore[assignment]
+            own = [i for i, place in enumerate(places) if place == i]
             columns, batch = taken(columns, own), taken(batch, own)
-        part = Part(columns, [numbers[i] for i in own], [positions[i] for i in own],
-                    [places[i] for i in own], planned, epoch)
+            numbers, positions, places = ([each[i] for i in own] for each in (numbers, positions, places))
+        part = Part(columns, numbers, positions, places, planned, epoch)
         job = _Taken(batch, part, before)
         skipped = native.stats()["skipped"] - before["skipped"]
         if skipped:
@@ -195,7 +194,7 @@ class Functions:
             results = job.chunks[0].results
             assert results is not None
             return results.values
-        everything = list(kept) == list(range(len(part)))
+        everything = kept == range(len(part))
         if everything and job.layout is not None and all(chunk.stored is not None for chunk in job.chunks):
             rest: dict[int, list[Any]] = {i: [] for i, column in enumerate(job.layout.columns)
                                           if column is None}

@@ -15,7 +15,8 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ._dataset import Dataset, open as _open
+from ._dataset import Dataset
+from ._open import open as _open
 from ._pack import commit
 from ._write import DatasetWriter
 from .errors import Error, UsageError
