@@ -349,7 +349,7 @@ static tarn_status check_length(const slot *s, tarn_error *err)
 static tarn_status read_away(const slot *s, uint64_t offset, size_t len, void *buf,
                              tarn_error *err)
 {
-    tarn__remote_piece piece = {s->remote, offset, len, buf};
+    tarn__remote_piece piece = {s->remote, offset, len, buf, false};
     return tarn__remote_read(&piece, 1, err);
 }
 
@@ -370,6 +370,7 @@ static tarn_status copy_view(slot *s, uint64_t offset, size_t len, tarn_view *ou
 static tarn_status view_away(const slot *s, uint64_t offset, size_t len, tarn_view *out,
                              tarn_error *err)
 {
+    if (tarn__stock_lend(s->remote, offset, len, out)) return TARN_OK;
     unsigned char *copy = malloc(len ? len : 1);
     if (!copy) return tarn__fail_memory(err);
     tarn_status status = read_away(s, offset, len, copy, err);

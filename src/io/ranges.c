@@ -364,11 +364,11 @@ static tarn_status read_remote(const tarn__ranges_piece *pieces, size_t count,
         if (!p->file->remote)
             local[(*out_local)++] = *p;
         else if (p->head)
-            far[n++] =
-                (tarn__remote_piece){p->file->remote, p->offset, p->head, p->head_to};
+            far[n++] = (tarn__remote_piece){p->file->remote, p->offset, p->head,
+                                            p->head_to, false};
         if (p->file->remote && p->size)
             far[n++] = (tarn__remote_piece){p->file->remote, p->offset + p->head, p->size,
-                                            p->to};
+                                            p->to, false};
     }
     return tarn__remote_read(far, n, err);
 }

@@ -368,6 +368,32 @@ def failing(c):
             same(far[8], c.near[8])
             expect(not c.bytes(), "the right bytes were not kept")
 
+    def held_views():
+        """views that a loader returns stay valid while they are held, also of a member that was fetched again"""
+        path, good = "/birds/train-0001.tar", c.store.objects["/birds/train-0001.tar"]
+        bad = bytearray(good)
+        bad[600] ^= 1
+        c.store.etags = False  # they would differ
+        with tempfile.TemporaryDirectory() as cache:
+            for kept in (None, cache, cache):
+                asked = []
+
+                def before(asked_path, asked=asked):
+                    if asked_path == path:
+                        asked.append(1)
+                        c.store.objects[path] = bytes(bad) if len(asked) < 3 else good
+
+                c.store.before = before
+                try:
+                    with tarn.open(c.url, decode=False, cache=kept or "").loader(2, threads=2, epochs=1) as loader:
+                        held = [view for batch in loader for view in batch["jpg"]]
+                finally:
+                    c.store.before = None
+                    c.store.objects[path] = good
+                expect(isinstance(held[0], memoryview), held[0])
+                expect(list(map(bytes, held)) == [bytes(one["jpg"]) for one in c.near], "other values")
+        c.store.etags = True
+
     def broken_copy():
         """a copy in the cache that another program damaged is repaired"""
         with tempfile.TemporaryDirectory() as cache:
@@ -488,7 +514,8 @@ def failing(c):
                 expect(os.waitpid(child, 0)[1] == 0, "the child failed")
                 same(far[6], c.near[6])
 
-    return [replaced, damaged, damaged_once, broken_copy, rotten_copy, shortened_copy, gone, unindexed, interrupted, forked]
+    return [replaced, damaged, damaged_once, held_views, broken_copy, rotten_copy, shortened_copy, gone, unindexed, interrupted,
+            forked]
 
 
 def s3_checks(folder):
