@@ -421,7 +421,7 @@ PyObject *tarnpy_sample(tarnpy_dataset *self, PyObject *handle, uint64_t number)
  * samples were taken, because many callers need no more. In file order the FIRST samples
  * are announced as well: they are one read, and smaller than what the system would read.
  */
-enum { AHEAD = 1024, FIRST = 32, PROBES = 8 };
+enum { AHEAD = 4096, FIRST = 32, PROBES = 8 };
 #define ANNOUNCED_BYTES (UINT64_C(16) << 20)
 
 /* Consecutive positions and their samples. */
