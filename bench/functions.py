@@ -3,11 +3,13 @@
 
   functions.py [--workers N] [--images N] [--samples N] [--rows N] [--seconds S] [--only PART,...] [--folder DIR]
                [--json FILE]
-  functions.py --from-json FILE,...     writes docs/benchmarks/functions.md
+  functions.py --from-json FILE     writes docs/benchmarks/functions.md and .json
 
-PART is augment, trivial, overhead, start or memory. Needs NumPy, torch, albumentations (with OpenCV) and Pillow; SPDL is
-left out if it is not installed. Makes its own data with tarn: JPEGs of 500 x 375 pixels, samples of 1 KB, arrays of 150 KB.
-Methods take turns, and rates are medians of three.
+PART is augment, cores, trivial, overhead, start or memory; cores only on request, for --workers as many as the machine
+has cores. Each part is one run, with what it is compared to, and says which
+versions it used: --json replaces the parts of FILE that were run and keeps the others. Needs the packages of
+tests/peers/requirements.txt (albumentations with OpenCV, Pillow, SPDL) and torch. Makes its own data with tarn: JPEGs of
+500 x 375 pixels, samples of 1 KB, arrays of 150 KB. Methods take turns, and figures are medians of three.
 """
 import argparse
 import io
@@ -28,7 +30,8 @@ import numpy as np
 import tarn
 
 PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs/benchmarks/functions.md"
-PARTS = ("augment", "trivial", "overhead", "start", "memory")
+PARTS = ("augment", "cores", "trivial", "overhead", "start", "memory")
+SHOWN = (0, 4, 9, 14, 19)  # epochs
 
 
 # --- Functions, the same for all ------------------------------------------------------------
@@ -113,13 +116,13 @@ def rate(make, count, seconds):
     return seen / took
 
 
-def in_turns(methods, count, seconds):
-    """Medians of three rates of each method, measured in turns, each in a process of its own."""
+def in_turns(methods, measure):
+    """Three figures of each method, measured in turns, each in a process of its own."""
     found = {name: [] for name in methods}
     for _ in range(3):
         for name, make in methods.items():
-            found[name].append(apart(rate, make, count, seconds))
-    return {name: statistics.median(rates) for name, rates in found.items()}
+            found[name].append(apart(measure, make))
+    return found
 
 
 def apart(function, *arguments):
@@ -133,8 +136,13 @@ def apart(function, *arguments):
     return value
 
 
-def show(title, rates, reference):
+def medians(found):
+    return {name: statistics.median(values) for name, values in found.items()}
+
+
+def show(title, found, reference):
     print(f"\n{title}")
+    rates = medians(found)
     for name, value in rates.items():
         print(f"  {name:32} {value:12,.0f}/s   {value / rates[reference]:6.2f} x")
 
@@ -163,8 +171,8 @@ def spdl_loader(folder, count, workers, batch):
     return Loader()
 
 
-def augment(folder, o):
-    from torch.utils.data import DataLoader
+def make_pictures(folder, o):
+    """Returns a dataset of JPEGs and a folder with the same files."""
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
     import pictures
     rng = np.random.default_rng(3)
@@ -176,8 +184,13 @@ def augment(folder, o):
             out.write({"__key__": f"{i:06}", "jpg": drawn[i % 64], "cls": i % 1000})
     for sample in tarn.open(folder / "pictures", decode="bytes"):
         (files / f"{sample['__key__']}.jpg").write_bytes(sample["jpg"])
-    tarn.open(folder / "pictures").map(Augment()).loader(8).close()
-    ds = tarn.open(folder / "pictures")
+    return tarn.open(folder / "pictures"), files
+
+
+def augment(folder, o):
+    from torch.utils.data import DataLoader
+    ds, files = make_pictures(folder, o)
+    ds.map(Augment()).loader(8).close()
     batch = 64
     methods = {f"tarn, {o.workers} processes": lambda: ds.map(Augment()).loader(batch, workers=o.workers),
                f"tarn, {o.workers} threads": lambda: ds.map(Augment()).loader(batch, workers=("threads", o.workers),
@@ -190,9 +203,55 @@ def augment(folder, o):
         methods["SPDL, cv2, threads"] = lambda: spdl_loader(files, o.images, o.workers, batch)
     except ImportError:
         print("SPDL is not installed")
-    rates = in_turns(methods, lambda b: len(b["cls"]), o.seconds)
-    show(f"JPEG decoding and albumentations, {o.workers} workers, samples", rates, "DataLoader, cv2")
-    return rates
+    found = in_turns(methods, lambda make: rate(make, lambda b: len(b["cls"]), o.seconds))
+    show(f"JPEG decoding and albumentations, {o.workers} workers, samples", found, "DataLoader, cv2")
+    return found
+
+
+def side_by_side(count, make, seconds):
+    """Samples per second of count processes together, each with a loader of its own."""
+    ready = multiprocessing.Barrier(count)
+
+    def one(pipe):
+        loader = make()
+        batches = itertools.chain.from_iterable(itertools.repeat(loader))
+        next(batches)
+        ready.wait()
+        began, seen = time.perf_counter(), 0
+        while time.perf_counter() - began < seconds:
+            seen += len(next(batches)["cls"])
+        pipe.send(seen / (time.perf_counter() - began))
+        loader.close()
+
+    pipes = [multiprocessing.Pipe(False) for _ in range(count)]
+    children = [multiprocessing.get_context("fork").Process(target=one, args=(theirs,)) for _, theirs in pipes]
+    for child in children:
+        child.start()
+    total = sum(ours.recv() for ours, _ in pipes)
+    for child in children:
+        child.join()
+    return total
+
+
+def cores(folder, o):
+    from torch.utils.data import DataLoader
+    ds, files = make_pictures(folder, o)
+    mapped, batch = ds.map(Augment()), 64
+    mapped.loader(8).close()
+
+    def measure(loader):
+        return rate(loader, lambda b: len(b["cls"]), o.seconds)
+
+    methods = {
+        f"tarn, {o.workers} processes": lambda: measure(lambda: mapped.loader(batch, workers=o.workers)),
+        f"{o.workers} loaders of tarn, 1 process each": lambda: side_by_side(
+            o.workers, lambda: mapped.loader(batch, workers=1, threads=1), o.seconds),
+        **{f"DataLoader, {decoder}": lambda decoder=decoder: measure(lambda: DataLoader(
+            Files(files, o.images, decoder), batch, num_workers=o.workers, persistent_workers=True))
+           for decoder in ("cv2", "pillow")}}
+    found = in_turns(methods, lambda work: work())
+    show(f"JPEG decoding and albumentations, {o.workers} workers on {os.cpu_count()} cores, samples", found, "DataLoader, cv2")
+    return found
 
 
 def trivial_part(folder, o):
@@ -210,9 +269,9 @@ def trivial_part(folder, o):
                                                                     persistent_workers=True),
                "DataLoader of files": lambda: DataLoader(Small(folder / "files", 5000), 256, num_workers=o.workers,
                                                          persistent_workers=True)}
-    rates = in_turns(methods, lambda b: len(b["cls"]), o.seconds)
-    show(f"a trivial function, 1 KB samples, {o.workers} workers", rates, "DataLoader of files")
-    return rates
+    found = in_turns(methods, lambda make: rate(make, lambda b: len(b["cls"]), o.seconds))
+    show(f"a trivial function, 1 KB samples, {o.workers} workers", found, "DataLoader of files")
+    return found
 
 
 def processor_time():
@@ -245,17 +304,22 @@ def list_length(loader):
     return sum(len(batch["cls"]) for batch in loader)
 
 
+def arrays(folder):
+    if not (folder / "arrays").exists():
+        with tarn.DatasetWriter(folder / "arrays", "train") as out:
+            out.write_many({"__key__": f"s{i:05}", "npy": np.full((224, 224, 3), i % 256, np.uint8), "cls": i}
+                           for i in range(2000))
+    return tarn.open(folder / "arrays").map(same)
+
+
 def overhead(folder, o):
-    with tarn.DatasetWriter(folder / "arrays", "train") as out:
-        out.write_many({"__key__": f"s{i:05}", "npy": np.full((224, 224, 3), i % 256, np.uint8), "cls": i}
-                       for i in range(2000))
-    ds = tarn.open(folder / "arrays").map(same)
-    found = {}
-    for name, workers in (("caller", 0), ("1 process", 1), ("2 processes", 2)):
-        found[name] = statistics.median(apart(cost, ds, workers, 5) for _ in range(3)) / 10_000 * 1e6
+    ds = arrays(folder)
+    found = in_turns({"caller": 0, "1 process": 1, "2 processes": 2},
+                     lambda workers: cost(ds, workers, 10) / 20_000 * 1e6)
     print("\nprocessor time for an array of 150 KB, with a function that returns it")
-    for name, value in found.items():
-        print(f"  {name:32} {value:8.1f} us   {value - found['caller']:+6.1f}")
+    times = medians(found)
+    for name, value in times.items():
+        print(f"  {name:32} {value:8.1f} us   {value - times['caller']:+6.1f}")
     return found
 
 
@@ -300,17 +364,15 @@ def start(folder, o):
     with tarn.gnz.create(folder / "rows.gnz") as out:
         out.add("x", np.zeros((o.rows, 4), np.uint8))
     ds = tarn.open(folder / "rows.gnz").map(identity)
-    found = {}
-    for name, work in (("tarn, fork", lambda: first_with("fork", lambda: ds.loader(64, workers=8))),
-                       ("tarn, forkserver", lambda: first_with("forkserver", lambda: ds.loader(64, workers=8))),
-                       ("tarn, spawn", lambda: first_with("spawn", lambda: ds.loader(64, workers=8))),
-                       ("DataLoader of a list, fork", lambda: first_with(
-                           "fork", lambda: DataLoader(Listed(o.rows), 64, num_workers=8)))):
-        found[name] = statistics.median(apart(work) for _ in range(3))
-    found["DataLoader of a tenth of it, spawn"] = apart(lambda: first_with(
-        "spawn", lambda: DataLoader(Listed(o.rows // 10), 64, num_workers=8)))
+    methods = {f"tarn, {way}": lambda way=way: first_with(way, lambda: ds.loader(64, workers=8))
+               for way in ("fork", "forkserver", "spawn")}
+    methods["DataLoader of a list, fork"] = lambda: first_with(
+        "fork", lambda: DataLoader(Listed(o.rows), 64, num_workers=8))
+    found = in_turns(methods, lambda work: work())
+    found["DataLoader of a tenth of it, spawn"] = [apart(lambda: first_with(
+        "spawn", lambda: DataLoader(Listed(o.rows // 10), 64, num_workers=8)))]
     print(f"\nseconds to the first batch, 8 workers, {o.rows:,} samples (spawn imports all modules in each worker)")
-    for name, value in found.items():
+    for name, value in medians(found).items():
         print(f"  {name:32} {value:8.3f} s")
     return found
 
@@ -322,9 +384,7 @@ def resident():
 
 
 def memory(folder, o):
-    if not (folder / "arrays").exists():
-        overhead(folder, o)
-    ds = tarn.open(folder / "arrays").map(same)
+    ds = arrays(folder)
 
     def sizes():
         out = []
@@ -338,46 +398,69 @@ def memory(folder, o):
 
     found = apart(sizes)
     print("\nMiB of the program and its workers after epochs 1, 5, 10, 15 and 20: "
-          + ", ".join(f"{found[i]:.0f}" for i in (0, 4, 9, 14, 19)))
+          + ", ".join(f"{found[i]:.0f}" for i in SHOWN))
     return {"after each epoch": found}
 
 
 # --- The page ---------------------------------------------------------------------------------
 
 
-def rates_table(rates, reference):
-    rows = [f"| {name} | {value:,.0f}/s | {value / rates[reference]:.2f} |" for name, value in rates.items()]
-    return "\n".join([f"| | samples | × {reference} |", "| --- | ---: | ---: |", *rows])
+def rates_table(found, reference):
+    rates = medians(found)
+    rows = [f"| {name} | {value:,.0f}/s | {min(found[name]):,.0f} – {max(found[name]):,.0f} | {value / rates[reference]:.2f} |"
+            for name, value in rates.items()]
+    return "\n".join([f"| | samples | least – most | × {reference} |", "| --- | ---: | ---: | ---: |", *rows])
 
 
 def page(found):
     """Returns docs/benchmarks/functions.md."""
     out = ["# Python functions in the loader", """Written by `bench/functions.py --from-json`; do not edit. The same functions in tarn's loader, torch's `DataLoader` and SPDL.
-Methods take turns, each in a process of its own; rates are medians of three. Two cores of a virtual machine: compare the ratios.""",
-           f"Versions: {found['versions']}."]
+Methods take turns, each in a process of its own; figures are medians of three. Each table is one run. Two cores of a virtual machine,
+if nothing else is said: compare the ratios.""", used(found)]
+    workers = {part: one["workers"] for part, one in found.items()}
+    found = {part: one["found"] for part, one in found.items()}
     if "augment" in found:
         out += ["## JPEG decoding and albumentations", """JPEGs of 500 × 375 pixels and 72 KB: random crop to 224 × 224, flip, colour, normalise, in batches of 64 as float32, with two workers.
 tarn decodes in native threads, the others in the workers with the named library. SPDL runs threads, in the order of its input.""",
                 rates_table(found["augment"], "DataLoader, cv2")]
+    if "cores" in found:
+        out += [f"## The same on {workers['cores']} cores", f"""On a virtual machine with {workers['cores']} cores, with as many workers. The loaders side by side share nothing, so they show what the
+machine can do.""", rates_table(found["cores"], "DataLoader, cv2")]
     if "trivial" in found:
         out += ["## A trivial function", """`numpy.frombuffer` of samples of 1 KB, in batches of 256, with two workers. *Of files* opens one file per sample.""",
                 rates_table(found["trivial"], "DataLoader of files")]
     if "overhead" in found:
-        rows = [f"| {name} | {value:.1f} µs | {value - found['overhead']['caller']:+.1f} µs |"
-                for name, value in found["overhead"].items()]
+        times = medians(found["overhead"])
+        rows = [f"| {name} | {value:.1f} µs | {value - times['caller']:+.1f} µs |" for name, value in times.items()]
         out += ["## Processor time of handing over a sample", """An array of 150 KB is read, goes through a function that returns it, and becomes part of a batch of 64. Processor time of all
 processes for one sample.""", "\n".join(["| functions run in | in all | more |", "| --- | ---: | ---: |", *rows])]
     if "start" in found:
-        rows = [f"| {name} | {value:.3f} s |" for name, value in found["start"].items()]
+        rows = [f"| {name} | {value:.3f} s |" for name, value in medians(found["start"]).items()]
         out += ["## Start", """Time to the first batch, with 8 workers on two cores and 10 million samples. *forkserver* has imported the modules of the function
 before; *spawn* imports Python, NumPy, tarn (torch for the `DataLoader`) in each worker. The list has one string per sample, as many
 datasets do.""", "\n".join(["| | |", "| --- | ---: |", *rows])]
     if "memory" in found:
         sizes = found["memory"]["after each epoch"]
-        shown = ", ".join(f"{sizes[i]:.0f}" for i in (0, 4, 9, 14, 19))
+        shown = ", ".join(f"{sizes[i]:.0f}" for i in SHOWN)
         out += ["## Memory", f"""The program and two workers together, after epochs 1, 5, 10, 15 and 20 over 2,000 arrays of 150 KB: {shown} MiB (proportional set
 size, which includes mapped files)."""]
     return "\n\n".join(out) + "\n"
+
+
+def used(found):
+    """Returns the versions of the packages, and which parts used them."""
+    parts = {}
+    for part in PARTS:
+        if part in found:
+            parts.setdefault(found[part]["versions"], []).append(part)
+    if len(parts) == 1:
+        return f"Versions: {min(parts)}."
+    return "Versions:\n\n" + "\n".join(f"- {', '.join(names)}: {text}" for text, names in parts.items())
+
+
+def write(found, folder=PAGE.parent):
+    (folder / "functions.md").write_text(page(found))
+    (folder / "functions.json").write_text(json.dumps(found, indent=1) + "\n")
 
 
 def versions():
@@ -401,24 +484,24 @@ def main():
     parser.add_argument("--samples", type=int, default=50_000)
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--seconds", type=float, default=2.0)
-    parser.add_argument("--only", default=",".join(PARTS))
+    parser.add_argument("--only", default=",".join(part for part in PARTS if part != "cores"))
     parser.add_argument("--folder")
     parser.add_argument("--json")
     parser.add_argument("--from-json")
     o = parser.parse_args()
     if o.from_json:
-        found = {}
-        for file in o.from_json.split(","):
-            found.update(json.loads(pathlib.Path(file).read_text()))
-        PAGE.write_text(page(found))
+        write(json.loads(pathlib.Path(o.from_json).read_text()))
         return
-    found = {"versions": versions()}
+    found = {}
     with tempfile.TemporaryDirectory(dir=o.folder) as made:
         for part in o.only.split(","):
-            work = {"augment": augment, "trivial": trivial_part, "overhead": overhead, "start": start, "memory": memory}[part]
-            found[part] = work(pathlib.Path(made), o)
+            work = {"augment": augment, "cores": cores, "trivial": trivial_part, "overhead": overhead, "start": start, "memory": memory}[part]
+            found[part] = {"versions": versions(), "workers": o.workers, "found": work(pathlib.Path(made), o)}
     if o.json:
-        pathlib.Path(o.json).write_text(json.dumps(found, indent=1) + "\n")
+        file = pathlib.Path(o.json)
+        before = json.loads(file.read_text()) if file.exists() else {}
+        together = {**before, **found}
+        file.write_text(json.dumps({part: together[part] for part in PARTS if part in together}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -77,6 +77,8 @@ PyObject *tarnpy_task_start(PyObject *memory, PyObject *unused);
 PyObject *tarnpy_task_stop(PyObject *memory, PyObject *unused);
 PyObject *tarnpy_task_take(PyObject *memory, PyObject *worker);
 PyObject *tarnpy_task_step(PyObject *memory, PyObject *args);
+/* Says which sample of its task a worker begins with; memory is of the type. */
+void tarnpy_task_at(PyObject *memory, unsigned long long task, unsigned at);
 int tarnpy_add_tasks(PyObject *module);
 
 #endif

@@ -153,6 +153,17 @@ static int fetch_keys(PyObject *self, const uint64_t *numbers, size_t count)
     return status == TARN_OK ? 0 : (tarnpy_raise(state_of(self), &err), -1);
 }
 
+/* The key of a sample. It may have to be fetched. */
+static tarn_status read_key(PyObject *self, uint64_t number, tarn_text *out,
+                            tarn_error *err)
+{
+    tarn_status status;
+    if (!((tarnpy_handle *)self)->slow)
+        return tarn_dataset_key(set_of(self), number, out, err);
+    TARNPY_UNLOCKED(status, tarn_dataset_key(set_of(self), number, out, err));
+    return status;
+}
+
 static PyObject *keys(PyObject *self, PyObject *numbers)
 {
     uint64_t *wanted;
@@ -166,7 +177,7 @@ static PyObject *keys(PyObject *self, PyObject *numbers)
         PyObject *key = NULL;
         if (i % AT_ONCE == 0 && fetch_keys(self, wanted + i, count - i) != 0)
             Py_CLEAR(list);
-        else if (tarn_dataset_key(set_of(self), wanted[i], &text, &err) != TARN_OK)
+        else if (read_key(self, wanted[i], &text, &err) != TARN_OK)
             tarnpy_raise(state_of(self), &err);
         else
             key = tarnpy_text(text.data, text.size);

@@ -89,10 +89,11 @@ static int execute(PyObject *module)
     tarnpy_watch_forks();
     if (!getenv("TARN_NO_GUARD")) (void)tarn_guard_maps();
     int (*const hooks[])(PyObject *) = {
-        tarnpy_add_view,  tarnpy_add_array,  tarnpy_add_value,   tarnpy_add_dataset,
-        tarnpy_add_order, tarnpy_add_loader, tarnpy_add_gnz,     tarnpy_add_iac,
-        tarnpy_add_write, tarnpy_add_source, tarnpy_add_stream,  tarnpy_add_image,
-        tarnpy_add_index, tarnpy_add_pack,   tarnpy_add_collate, tarnpy_add_arena,
+        tarnpy_add_view,   tarnpy_add_array,   tarnpy_add_value,   tarnpy_add_dataset,
+        tarnpy_add_order,  tarnpy_add_loader,  tarnpy_add_gnz,     tarnpy_add_iac,
+        tarnpy_add_write,  tarnpy_add_source,  tarnpy_add_stream,  tarnpy_add_image,
+        tarnpy_add_index,  tarnpy_add_pack,    tarnpy_add_collate, tarnpy_add_arena,
+        tarnpy_add_pieces, tarnpy_add_mapping,
     };
     for (size_t i = 0; i < sizeof hooks / sizeof hooks[0]; i++)
         if (hooks[i](module) != 0) return -1;

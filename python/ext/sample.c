@@ -36,9 +36,10 @@ static PyObject *raise_decode(const source *from, const tarn_error *why)
     tarn_error err = *why, ignored;
     tarn_text key = {NULL, 0, 0};
     tarn_place place;
+    tarn_status status;
     char name[128], field[128];
-    if (tarn_dataset_key(set_of(from), from->sample, &key, &ignored) != TARN_OK)
-        key.size = 0;
+    TARNPY_UNLOCKED(status, tarn_dataset_key(set_of(from), from->sample, &key, &ignored));
+    if (status != TARN_OK) key.size = 0;
     tarn_printable(name, sizeof name, key.size ? key.data : "", key.size);
     tarn_printable(field, sizeof field, from->plan->name, strlen(from->plan->name));
     tarn_text_reset(&key);
@@ -143,8 +144,10 @@ static void place_exception(const source *from)
     tarn_text key = {NULL, 0, 0};
     tarn_place place = {.path = NULL};
     tarn_error ignored;
+    tarn_status status;
     char name[128], field[128], where[300];
-    if (tarn_dataset_key(set_of(from), from->sample, &key, &ignored) == TARN_OK) {
+    TARNPY_UNLOCKED(status, tarn_dataset_key(set_of(from), from->sample, &key, &ignored));
+    if (status == TARN_OK) {
         tarn_printable(name, sizeof name, key.data, key.size);
         tarn_printable(field, sizeof field, from->plan->name, strlen(from->plan->name));
         snprintf(where, sizeof where, "sample %s: field %s", name, field);
@@ -321,10 +324,10 @@ static PyObject *key_of(tarnpy_dataset *self, uint64_t number)
 {
     tarn_text key = {NULL, 0, 0};
     tarn_error err;
-    PyObject *result =
-        tarn_dataset_key(base_of(self->handle), number, &key, &err) == TARN_OK
-            ? tarnpy_text(key.data, key.size)
-            : tarnpy_raise_key(self->state, &err);
+    tarn_status status;
+    TARNPY_UNLOCKED(status, tarn_dataset_key(base_of(self->handle), number, &key, &err));
+    PyObject *result = status == TARN_OK ? tarnpy_text(key.data, key.size)
+                                         : tarnpy_raise_key(self->state, &err);
     tarn_text_reset(&key);
     return result;
 }

@@ -39,9 +39,12 @@ typedef struct tarnpy_state {
     PyTypeObject *indices_type;
     PyTypeObject *views_type;
 
-    /* loader.c */
+    /* loader.c, loader_batch.c */
     PyTypeObject *loader_type;
     PyTypeObject *loaded_type;
+
+    /* pieces.c */
+    PyTypeObject *pieces_type;
 
     /* arena.c */
     PyTypeObject *arena_type;
@@ -82,6 +85,8 @@ int tarnpy_add_dataset(PyObject *module);
 int tarnpy_add_order(PyObject *module);
 int tarnpy_add_image(PyObject *module);
 int tarnpy_add_loader(PyObject *module);
+int tarnpy_add_pieces(PyObject *module);
+int tarnpy_add_mapping(PyObject *module);
 int tarnpy_add_arena(PyObject *module);
 int tarnpy_add_collate(PyObject *module);
 int tarnpy_add_gnz(PyObject *module);

@@ -208,15 +208,19 @@ PyObject *tarnpy_task_take(PyObject *object, PyObject *argument)
     }
 }
 
-/* Says which sample of its task a worker begins with. */
+void tarnpy_task_at(PyObject *memory, unsigned long long task, unsigned at)
+{
+    arena_task *t = task_at(((arena_object *)memory)->arena, task);
+    atomic_store_explicit(&t->since, clock_now(), memory_order_relaxed);
+    atomic_store_explicit(&t->at, at, memory_order_relaxed);
+}
+
 PyObject *tarnpy_task_step(PyObject *object, PyObject *args)
 {
     unsigned long long number;
     unsigned at;
     if (!PyArg_ParseTuple(args, "KI:step", &number, &at)) return NULL;
-    arena_task *t = task_at(((arena_object *)object)->arena, number);
-    atomic_store_explicit(&t->since, clock_now(), memory_order_relaxed);
-    atomic_store_explicit(&t->at, at, memory_order_relaxed);
+    tarnpy_task_at(object, number, at);
     Py_RETURN_NONE;
 }
 

@@ -35,8 +35,9 @@ import importlib as _importlib
 from . import _tarn
 from . import errors
 from ._tarn import Batch, Order
-from ._dataset import Dataset, mix, open
+from ._dataset import Dataset
 from ._loader import Loader
+from ._open import mix, open
 from ._pad import Pad, Ragged
 from .errors import *  # noqa: F403
 

@@ -1,24 +1,22 @@
-"""Datasets: samples 0 to n - 1 with named fields, independent of the storage."""
+"""Datasets: samples 0 to n - 1 with named fields, independent of the storage. `_open` makes the first
+one of a program; what chooses samples is in `_choosing`."""
 
 from __future__ import annotations
 
 import operator
-import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Union
-
-import numpy
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 from . import _tarn
-from ._arguments import integer, names, real, reals, whole, word
-from ._lazy import LazySample
+from ._arguments import integer, names, whole, word
+from ._choosing import Choosing
 from ._maps import BatchMap, MapAll, MapFields, MapGroup, MixParts
 from ._random import prepared
 from ._ordering import UNEVEN, Kind, Uneven, order_arguments
-from ._reading import IMAGES, Decoder, Reading, extension, stored_names
-from ._recipe import MixRecipe, Recipe, Step, run, same
-from .errors import UsageError, shown as shown_text
+from ._reading import Reading, stored_names
+from ._recipe import Recipe, Step, run, same
+from .errors import UsageError
 
 if TYPE_CHECKING:
     from typing import Self
@@ -29,10 +27,6 @@ if TYPE_CHECKING:
     from ._schedule import Turn
     from ._workers import Workers
 
-__all__ = ["Dataset", "mix", "open"]
-
-Sample = dict[str, Any]
-PathLike = Union[str, "os.PathLike[str]"]
 Grouping = tuple[tuple[str, ...], bool, int]
 
 _VIEWS_SEED = 0x0BAD5EED
@@ -43,7 +37,7 @@ _SHARD_FIRST = (
     "it first: ds.shard(rank, world_size)[:].shuffle(seed)")
 
 
-class Dataset(_tarn.Dataset):
+class Dataset(Choosing):
     """Samples with named fields: the result of `tarn.open` and `tarn.mix`.
 
     A sample is a dict of its fields, with its key as "__key__". Slices, selections, filters,
@@ -227,123 +221,6 @@ class Dataset(_tarn.Dataset):
         ([3, None], [3])
         """
         return self._handle.lookup(names("keys", keys))
-
-    # --- Choosing samples ---
-
-    def _subscript(self, index: Any) -> Any:
-        """Handles what the extension does not: slices, lists, arrays and masks."""
-        if isinstance(index, slice):
-            return self._slice(range(len(self))[index])
-        if getattr(index, "ndim", 1) == 0:
-            return self[operator.index(index)]
-        if isinstance(index, (bytes, bytearray)) or not isinstance(index, Iterable):
-            raise TypeError("expected a position, a key, a slice or a list of positions, "
-                            f"not {index!r}")
-        return self.select(index)
-
-    def select(self, indices: Iterable[int] | Iterable[bool]) -> Self:
-        """Returns the samples at these positions, in this order; positions may repeat.
-
-        `indices` is any sequence or array of positions, or a mask with one bool for each sample.
-        `ds[[3, 1]]`, `ds[10:20]` and `ds[array]` do the same. A selection is fixed:
-        `ds.shuffle(1)[:100]` has the same 100 samples in every epoch.
-
-        >>> ds.select([3, 1]).keys()
-        ['owl', 'jay']
-        >>> ds[1:3].keys(), ds[::-1].keys(), ds[[True, False, False, True]].keys()
-        (['jay', 'kiwi'], ['owl', 'kiwi', 'jay', 'auk'], ['auk', 'owl'])
-        """
-        if isinstance(indices, range) and (not indices or 0 <= min(indices)):
-            if indices and max(indices) >= len(self):
-                raise IndexError(f"{indices} is out of range for {len(self)} samples")
-            return self._slice(indices)
-        mask = _mask(indices)
-        if mask is None:
-            return self._step("select", _positions(indices, len(self)))
-        if len(mask) != len(self):
-            raise IndexError(f"the mask has {len(mask)} values for {len(self)} samples")
-        return self._step("select", _positions(numpy.flatnonzero(mask), len(self)))
-
-    def _slice(self, chosen: range) -> Self:
-        """Returns the samples at existing positions; the step matters only for two or more."""
-        step = chosen.step if len(chosen) > 1 else 1
-        return self._step("slice", chosen.start if chosen else 0, step, len(chosen))
-
-    def filter(self, predicate: Callable[[Sample], Any] | None = None, *,
-               keys: Iterable[str] | None = None, without: Iterable[str] | None = None,
-               json: PathLike | None = None,
-               ranges: Iterable[tuple[int, int]] | None = None,
-               having: Iterable[str] | None = None, lacking: Iterable[str] | None = None,
-               size: Mapping[str, tuple[int, int | None]] | None = None,
-               column: Mapping[str, Iterable[Any]] | None = None,
-               between: Mapping[str, tuple[float, float]] | None = None,
-               missing: Literal["error", "ignore"] = "error") -> Self:
-        """Returns the samples that match all conditions, in the same order.
-
-        keys, json: samples with these keys, or with the names in a JSON list. without: samples
-            with other keys. A missing one is an error, unless missing="ignore".
-        ranges: samples with these numbers, (first, end) each.
-        having, lacking: samples that have all of these fields; samples that have none of them.
-            "jpg;png" stands for either.
-        size: {field: (least, most)} in bytes; most may be None.
-        column, between: records with one of some values in a column, or with a number in a range.
-        predicate: a function of the sample, called last, for each remaining sample. Only the
-            fields that it uses are decoded. After `map` it gets the results of the maps.
-
-        `ds.shuffle(1).filter(f)` is the same as `ds.filter(f).shuffle(1)` and changes with the
-        epoch. After a slice, a selection or a shard of an order, a filter keeps the samples in
-        their current order and fixes them.
-
-        >>> ds.filter(keys=["kiwi", "owl"]).keys()
-        ['kiwi', 'owl']
-        >>> ds.filter(without=["kiwi"]).keys()
-        ['auk', 'jay', 'owl']
-        >>> ds.filter(lambda sample: sample["cls"] > 1, size={"txt": (7, 7)}).keys()
-        ['kiwi', 'owl']
-        """
-        word("missing", missing, ("error", "ignore"))
-        ignore = missing == "ignore"
-        out = self
-        if ranges is not None:
-            out = out._step("keep", _ranges(out, ranges))
-        if keys is not None:
-            out = out._keep("keys", names=names("keys", keys), ignore=ignore)
-        if without is not None:
-            out = out._keep("without", names=names("without", without), ignore=ignore)
-        if json is not None:
-            out = out._keep("json", os.path.abspath(os.fspath(json)), ignore=ignore)
-        if having is not None:
-            out = out._keep("having", names=names("having", having))
-        for field in names("lacking", lacking or ()):
-            out = out._keep("lacking", field)
-        for field, (least, most) in _by_name("size", size):
-            out = out._keep("size", field, least=whole("size", least),
-                            most=2**64 if most is None else whole("size", most))
-        if column is not None and not isinstance(column, Mapping):
-            raise UsageError(f"column must be a dict with values for each name, not {column!r}")
-        for name, values in (column or {}).items():
-            if isinstance(values, str) or not isinstance(values, Iterable):
-                values = [values]
-            given = list(values)
-            out = out._keep("column", name, [str(value) for value in given],
-                            numeric=not all(isinstance(value, str) for value in given))
-        for name, (low, high) in _by_name("between", between):
-            if not real("between", low) <= real("between", high):
-                raise UsageError(f"between: the range from {low!r} to {high!r} is empty ({name})")
-            out = out._keep("between", name, least=real("between", low), most=real("between", high))
-        return out if predicate is None else out._keep_if(predicate)
-
-    def _keep(self, kind: str, name: str | None = None, names: list[str] | None = None, *,
-              least: float = 0, most: float = 0, ignore: bool = False,
-              numeric: bool = False) -> Self:
-        return self._step("filter", kind, name, names, least, most, ignore, numeric)
-
-    def _keep_if(self, predicate: Callable[[Sample], Any]) -> Self:
-        judged = self._with(handle=self._handle.judged())
-        samples: Iterable[Sample] = judged
-        if not (self._maps or self._parts or self._overrides_getitem()):
-            samples = _lazy_samples(judged)
-        return self._step("keep", bytes(bool(predicate(sample)) for sample in samples))
 
     # --- Functions over samples ---
 
@@ -577,7 +454,7 @@ class Dataset(_tarn.Dataset):
             ("threads", 4) in four threads. The batches are the same. docs/guides/transforms.md says
             which to choose.
         timeout: seconds that a function may take for a sample, in processes. After that its process
-            is ended, and the sample cannot be used.
+            is ended, and the sample cannot be used. With workers=0 it has no effect.
         collate: a function of the list of samples, which returns the batch.
         prefetch: batches prepared in advance; 0 chooses enough to keep the threads and workers busy.
         epochs: the total number of epochs; 0 means no limit.
@@ -754,244 +631,3 @@ def _reopen(cls: type[Dataset], recipe: Recipe, reading: Reading,
     for step in moment:
         handle = run(handle, step)
     return cls._make(recipe, handle, reading, maps, grouping, parts, moment)
-
-
-def _lazy_samples(dataset: Dataset) -> Iterator[Sample]:
-    """Returns the samples of a dataset, which decode a field when it is used first."""
-    for first in range(0, len(dataset), 1024):
-        count = min(1024, len(dataset) - first)
-        for number in numpy.asarray(dataset._handle.sequence(first, count)).tolist():
-            yield LazySample(dataset, number)
-
-
-def _positions(indices: Iterable[Any], count: int) -> Any:
-    """Returns positions of count samples, in 4 bytes each if possible. A recipe stores them in
-    addition to the copy in the chain."""
-    found = numpy.asarray(_tarn.positions(indices, count))
-    return found.astype(numpy.uint32) if count <= 2**32 else found
-
-
-def _mask(index: Iterable[Any]) -> list[bool] | None:
-    """Returns a mask if index is one (an array, tensor or list of bool), with one bool for each
-    sample."""
-    dtype = getattr(index, "dtype", None)
-    if dtype is None:
-        is_mask = (isinstance(index, (list, tuple)) and len(index) > 0
-                   and all(type(i) is bool for i in index))
-        return index if is_mask else None  # type: ignore[return-value]
-    if getattr(dtype, "kind", None) != "b" and str(dtype) != "torch.bool":
-        return None
-    if index.ndim != 1:  # type: ignore[attr-defined]
-        raise IndexError("a mask must have one dimension")
-    return index.tolist()  # type: ignore[attr-defined, no-any-return]
-
-
-def _pairs(name: str, values: Any) -> list[tuple[Any, Any]]:
-    """Checks that values are pairs."""
-    try:
-        return [(one, other) for one, other in values]
-    except (TypeError, ValueError):
-        raise UsageError(f"{name}: expected pairs, not {values!r}") from None
-
-
-def _ranges(dataset: Dataset, ranges: Iterable[tuple[int, int]]) -> bytes:
-    """Returns a mask of the samples with these numbers."""
-    mask = numpy.zeros(len(dataset._handle.judged()), bool)
-    for first, end in _pairs("ranges", ranges):
-        first, end = whole("ranges", first), whole("ranges", end)
-        if not first <= end <= len(mask):
-            raise UsageError(f"ranges: ({first}, {end}) is not within {len(mask)} samples")
-        mask[first:end] = True
-    return mask.tobytes()
-
-
-def _by_name(name: str, values: Any) -> list[tuple[str, tuple[Any, Any]]]:
-    """Returns {name: pair} as a list."""
-    if values is None:
-        return []
-    if not isinstance(values, Mapping):
-        raise UsageError(f"{name} must be a dict with a pair for each name, not {values!r}")
-    return list(zip(values, _pairs(name, values.values())))
-
-
-def _once(fields: Iterable[str]) -> list[str]:
-    """Returns the fields without duplicates and without a leading dot."""
-    given = names("fields", fields)
-    return list(dict.fromkeys(name[1:] if name[:1] == "." else name for name in given))
-
-
-# --- Opening ---------------------------------------------------------------------------------
-
-
-def _warn_of_left_out(handle: _tarn._Handle) -> None:
-    """Warns about samples that are not in the dataset because they lack a listed field."""
-    info = handle.info()
-    if not info["left_out"]:
-        return
-    stored = dict(zip(handle.fields(), handle.stored()))
-    missing = {name: f'no field "{";".join(stored[name])}"' for name in info["lacking"]}
-    where = f"{info['left_out']} of {info['in_file']} samples"
-    if len(missing) == 1:
-        text = f"{where} have {missing.popitem()[1]} and are left out"
-    else:
-        counts = (f"{info['lacking'][name]} have {text}" for name, text in missing.items())
-        text = f"{where} are left out: {', '.join(counts)}"
-    for name in info["lacking"]:
-        others = [one for one in handle.file_fields() if extension(one) in IMAGES]
-        several = list(dict.fromkeys(stored[name] + others))
-        if extension(stored[name][0]) in IMAGES and len(several) > len(stored[name]):
-            entry = ";".join(several) if name == several[0] else f'{name}={";".join(several)}'
-            text += f'; to take the first of several fields, write fields=["{entry}"]'
-            break
-    warnings.warn(text, stacklevel=3)
-
-
-def open(path: PathLike, fold: str | None = None, fields: Iterable[str] | None = None,
-         decode: bool | Literal["bytes"] = True, *, images: Literal["numpy", "pil"] = "numpy",
-         array_type: Literal["numpy", "torch"] = "numpy",
-         decoders: Mapping[str, Decoder | str] | None = None, exif: bool = False,
-         fallback: Literal["pillow"] | Decoder | None = None,
-         io: Literal["auto", "map", "read"] = "auto", check: bool = False, cold: bool = False,
-         scan: bool = True, drop_ambiguous: bool = False, keys: Literal["base", "path"] = "base",
-         lenient: bool = False, threads: int = 0, by_hash: bool = False,
-         key_column: str | None = None, decompress: bool = True,
-         cache: PathLike | None = None, cache_limit: int = 0,
-         index: PathLike | None = None) -> Dataset:
-    """Opens a dataset: a folder of shards, one of its folds, a tar, an array file or a record
-    pack.
-
-    path: "DIR", "DIR:FOLD", a .taridx, .tar, .gnz or .iac; or a URL of one of them
-        ("s3://bucket/birds:train"), or of shards ("https://host/birds/train-{000..099}.tar").
-        Then only the index is fetched, and samples when they are read.
-    fold: one of several folds of a folder.
-    fields: the fields of the samples; the dataset has only samples with all of them, and a
-        `UserWarning` says how many others the file has. "jpg;png" takes the first of these fields
-        that a sample has, and names it jpg; "img=jpg;png" names it img. None takes all samples and
-        fields. "_idx", "_key", "_shard" and "_fid" exist for any file.
-    decode: True decodes values by the names of the fields (docs/guides/fields.md); False returns
-        read-only memoryviews into the file, valid as long as they exist; "bytes" returns bytes.
-    images: "numpy" or "pil". array_type: "numpy" or "torch", for decoded arrays.
-    decoders: functions of bytes by field or extension, which take precedence, or names of decoders:
-        {"pyd": "pickle"}, or of codecs: {"payload": "png"}. No code in a file is run unless it is
-        named here. Names that no field of the file has are an error.
-    exif: turn images upright, as the orientation in their EXIF data says, before anything else.
-    fallback: decodes images of formats that tarn does not know (BMP, GIF, TIFF, ...): "pillow", or a
-        function of bytes that returns an array or a PIL.Image. It runs in the thread that asks for
-        the sample or the batch.
-    io: "map", "read", or "auto", which maps files on local file systems.
-    check: compare the data with its checksums. cold: the data is not in memory and not worth
-        keeping there. scan: build an index in memory if there is none on disk.
-    keys: "base" or "path", when scanning: whether a member's folder is part of the key.
-    threads: for scanning; 0 uses one per core.
-    by_hash: if the members of samples are not contiguous, order the samples by the hashes of their
-        keys, as in glzn, instead of by their first members.
-    lenient: skip damage when scanning. drop_ambiguous: leave out samples that have a field twice.
-    key_column: in a record pack, the column with the keys. decompress: whether to decompress the
-        payloads of a record pack.
-    cache: for a URL, a folder for what is fetched; any number of processes and datasets may share
-        it. None takes that of the environment variable TARN_CACHE; without it, and with "", nothing
-        is kept. Compressed archives need it: they are copied there once, decompressed.
-    cache_limit: the bytes that the cache may take on disk; 0 means no limit.
-    index: for the URL of a fold, a local index of its shards, used instead of the one beside them.
-
-    >>> import tarn
-    >>> tarn.open(birds)[0]["txt"]
-    'An auk.'
-    >>> bytes(tarn.open(birds, decode=False)[0]["txt"])
-    b'An auk.'
-    """
-    where = shown = os.fspath(path)
-    if not isinstance(where, str) or not where:
-        raise UsageError(f"path must be a non-empty str or pathlib.Path, not {path!r}")
-    if "://" in where:  # download code is imported only when it is needed
-        from ._remote import is_url, place
-
-        if is_url(where):
-            where = place(where, cache)
-    if fold is not None:
-        where, shown = f"{where}:{fold}", f"{shown}:{fold}"
-    options: dict[str, Any] = {
-        "fields": None if fields is None else _once(fields),
-        "io": word("io", io, ("auto", "map", "read")), "check": check, "cold": cold, "scan": scan,
-        "drop_ambiguous": drop_ambiguous, "keys": word("keys", keys, ("base", "path")),
-        "lenient": lenient, "threads": whole("threads", threads, 0, 2**32 - 1), "by_hash": by_hash,
-        "key_column": key_column, "decompress": decompress,
-    }
-    if "://" in where:
-        folder = None if cache is None else os.fspath(cache)
-        options["cache"] = os.path.abspath(folder) if folder else folder
-        options["cache_limit"] = whole("cache_limit", cache_limit, 0, 2**64 - 1)
-        options["index"] = None if index is None else os.path.abspath(os.fspath(index))
-    else:
-        if index is not None:
-            raise UsageError("index is for URLs; open the .taridx itself, or its folder")
-        where = os.path.abspath(where)
-    recipe = Recipe(where, options, shown=shown_text(shown))
-    reading = Reading(decode, images, array_type, decoders, exif, fallback)
-    handle = recipe.open()
-    if reading.decoders:
-        reading.check(handle, recipe.shown)
-    _warn_of_left_out(handle)
-    return Dataset._make(recipe, handle, reading)
-
-
-def mix(*datasets: Dataset, weights: Sequence[float] | None = None,
-        counts: Sequence[int] | None = None, total: int | None = None,
-        end: Literal["first", "all"] = "first", fields: Iterable[str] | None = None) -> Dataset:
-    """Combines several datasets into one, evenly interleaved.
-
-    weights: how often each source comes. counts: alternatively, the number of samples of each.
-        Without either, all samples of all sources.
-    total: samples in an epoch, with weights.
-    end: with weights and without total, when an epoch ends: "first" when a source has no more
-        samples for its weight, "all" when all samples have been seen.
-    fields: the fields that every source must have. None takes the names of all.
-
-    Each source keeps its own selections, order, maps and groups, and continues from one epoch of
-    the mix to the next: with a weight of 10 %, all its samples have been seen after ten epochs. A
-    slice of a mix is fixed, as with any dataset.
-
-    >>> both = tarn.mix(ds, ds[:2], weights=[2, 1])
-    >>> both.keys()
-    ['auk', 'auk', 'jay', 'kiwi', 'jay', 'owl']
-    >>> tarn.mix(ds.shuffle(seed=7), ds[:2].map(cls=float), weights=[2, 1])[1]
-    {'__key__': 'auk', 'txt': 'An auk.', 'cls': 0.0}
-    """
-    if not datasets:
-        raise UsageError("mix: no datasets")
-    word("end", end, ("first", "all"))
-    many = (len(datasets), len(datasets))
-    for dataset in datasets:
-        if not isinstance(dataset, Dataset):
-            raise UsageError(f"mix: {type(dataset).__name__} is not a dataset; "
-                             "pass a list as mix(*datasets)")
-    if total is not None and weights is None:
-        raise UsageError("mix: total needs weights")
-    listed = None if fields is None else tuple(names("fields", fields))
-    arguments = (None if weights is None else reals("weights", weights, *many),
-                 None if counts is None else _counts(counts, len(datasets)),
-                 0 if total is None else whole("total", total, 1), end == "all", listed)
-    plain = all(not (dataset._maps or dataset._grouping or dataset._parts
-                     or dataset._overrides_getitem())
-                and dataset._reading == datasets[0]._reading for dataset in datasets)
-    if not plain:
-        for number, dataset in enumerate(datasets):
-            for name in listed or ():
-                if name in dataset.fields:
-                    continue
-                if ";" in name or "=" in name:
-                    raise UsageError(f'mix: "{name}": the sources have their own functions; choose '
-                                     "and name fields when you open them")
-                raise UsageError(f"mix: source {number} has no field {name}")
-        arguments = (*arguments[:-1], None)
-    recipe = MixRecipe(tuple(dataset._recipe_now() for dataset in datasets), arguments)
-    handle = _tarn.mix(tuple(dataset._handle for dataset in datasets), *arguments)
-    return Dataset._make(recipe, handle, datasets[0]._reading,
-                         parts=None if plain else MixParts(datasets, listed))
-
-
-def _counts(counts: Sequence[int], sources: int) -> tuple[int, ...]:
-    out = tuple(whole("counts", count) for count in counts)
-    if len(out) != sources:
-        raise UsageError(f"counts must be a list of {sources} numbers (found {len(out)})")
-    return out

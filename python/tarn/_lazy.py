@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import ItemsView, Iterator, KeysView, ValuesView
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from ._dataset import Dataset
+from . import _tarn
 
 _MISSING = object()
 
@@ -17,9 +16,9 @@ class LazySample(dict[str, Any]):
 
     __slots__ = ("_dataset", "_number")
 
-    def __init__(self, dataset: Dataset, number: int) -> None:
+    def __init__(self, dataset: _tarn.Dataset, number: int) -> None:
         super().__init__()
-        self._dataset: Dataset | None = dataset  # None once all fields are decoded
+        self._dataset: _tarn.Dataset | None = dataset  # None once all fields are decoded
         self._number = number
 
     def _all(self) -> LazySample:
@@ -36,7 +35,7 @@ class LazySample(dict[str, Any]):
         dataset = self._dataset
         if dataset is None:
             return list(super().keys())
-        names = [name for name in dataset.fields
+        names = [name for name in dataset._names
                  if super(LazySample, self).__contains__(name)
                  or dataset._has_field(self._number, name)]
         return list(dict.fromkeys(["__key__", *names, *super().keys()]))

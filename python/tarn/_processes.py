@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import _tarn, _transfer, _worker
-from ._results import aligned
+from ._results import Layout, aligned
 from ._work import Failure, Results, Work
 from ._workers import Busy, Chunk, Job
 from .errors import UsageError, WorkerError
@@ -114,6 +114,7 @@ class Processes(Busy):
         self._late: set[int] = set()  # workers that were ended because of the timeout
         self._failed_starts = 0
         self._given: Any = None
+        self._packed: tuple[Layout | None, bytes] = (None, pickle.dumps(None))  # a layout and its pickle
         self._team = _Team(self.memory)
         self._end = weakref.finalize(self, self._team.end)
 
@@ -161,7 +162,9 @@ class Processes(Busy):
 
     def submit(self, job: Job) -> None:
         super().submit(job)
-        job.layout = self.layout
+        if self.layout is not self._packed[0]:
+            self._packed = (self.layout, pickle.dumps(self.layout, 5))
+        job.layout, job.packed = self._packed
         self._give(job)
 
     def _give(self, job: Job) -> None:
@@ -189,7 +192,7 @@ class Processes(Busy):
         part = job.part.between(chunk.first, chunk.end)
         out = (job.memory.offset, len(job.memory))
         about = ((part.numbers, part.positions, part.slots, part.planned, part.epoch), chunk.first,
-                 len(job.part), job.layout, out, room, chunk.given)
+                 len(job.part), job.packed, out, room, chunk.given)
         return _transfer.message(self.memory, about, part.columns)
 
     def depth(self, jobs: Sequence[Job]) -> bool:

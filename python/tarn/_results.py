@@ -7,11 +7,14 @@ fit it are put together by `_collate`.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy
+
+from . import _tarn
 
 ALIGN = 64
 _SHAPE = operator.attrgetter("shape")
@@ -31,13 +34,16 @@ class Column(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        return int(self.dtype.itemsize) * int(numpy.prod(self.shape, dtype=numpy.int64))
+        return int(self.dtype.itemsize) * math.prod(self.shape)
 
     def fits(self, values: Sequence[Any]) -> bool:
+        """Whether the values may be put here; `put` raises for arrays that differ in other ways."""
         if set(map(type, values)) != {self.kind}:
             return False
         if self.kind in (bool, int, float):
             return True
+        if self.kind is numpy.ndarray and self.shape:
+            return set(map(len, values)) == {self.shape[0]}
         if set(map(_SHAPE, values)) != {self.shape}:
             return False
         dtypes = set(map(_DTYPE, values))
@@ -47,7 +53,7 @@ class Column(NamedTuple):
 
     def put(self, values: Sequence[Any], out: Any) -> None:
         if self.kind is numpy.ndarray and self.shape:
-            numpy.concatenate(values, out=out.reshape(-1, *self.shape[1:]))
+            numpy.concatenate(values, out=out.reshape(-1, *self.shape[1:]), casting="no")
         elif self.kind is numpy.ndarray or not issubclass(self.kind, (bool, int, float, numpy.generic)):
             for i, value in enumerate(values):
                 out[i] = value
@@ -122,12 +128,7 @@ def _columns_of(names: tuple[Any, ...] | int | None, values: Sequence[Any]) -> l
         if any(type(value) is not tuple or len(value) != names for value in values):
             return None
         return [list(column) for column in zip(*values)]
-    if any(type(value) is not dict or len(value) != len(names) for value in values):
-        return None
-    try:
-        return [[value[name] for value in values] for name in names]
-    except KeyError:
-        return None
+    return _tarn.columns_of(list(values), names)
 
 
 def store(layout: Layout, values: Sequence[Any], memory: Any, first: int,
@@ -138,14 +139,14 @@ def store(layout: Layout, values: Sequence[Any], memory: Any, first: int,
     if columns is None:
         return None
     pairs = list(zip(layout.columns, columns))
-    if not all(column is None or column.fits(found) for column, found in pairs):
-        return None
     offsets, _ = layout.offsets(count)
     try:
+        if not all(column is None or column.fits(found) for column, found in pairs):
+            return None
         for offset, (column, found) in zip(offsets, pairs):
             if column is not None:
                 column.put(found, _view(memory, column, offset, count)[first:first + len(values)])
-    except OverflowError:  # an int that needs more than 64 bits
+    except (OverflowError, TypeError, ValueError):  # an int of more than 64 bits, another type or shape
         return None
     return {i: found for i, (column, found) in enumerate(pairs) if column is None}
 

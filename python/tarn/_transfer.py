@@ -7,6 +7,7 @@ against the memory that was given to it.
 
 from __future__ import annotations
 
+import copyreg
 import io
 import mmap
 import pickle
@@ -14,13 +15,16 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from . import _tarn
 from ._results import _numpy_dtype, _plain, aligned, is_tensor
 from ._work import Failure
 from .errors import WorkerError
 
 Range = tuple[int, int]  # offset and size in the shared memory
+Place = tuple[int, int, bool]  # the same, and whether the worker may see later changes
 
 GAP = 1 << 20  # ranges that are closer are mapped together
+SMALL = 1 << 15  # ranges that are not larger are copied instead
 
 
 def _tensor_of(array: Any) -> Any:
@@ -45,6 +49,14 @@ def dumps(value: Any, collect: Callable[[pickle.PickleBuffer], Any] | None) -> b
     return out.getvalue()
 
 
+def _parts(column: _tarn._Pieces) -> Any:
+    data, offsets, kind = column.parts()
+    return _tarn._Pieces, (pickle.PickleBuffer(data), offsets, kind)
+
+
+copyreg.pickle(_tarn._Pieces, _parts)
+
+
 def wrapped(columns: dict[str, Any]) -> dict[str, Any]:
     """Returns columns that can be pickled: views become buffers."""
     return {name: [pickle.PickleBuffer(value) if isinstance(value, memoryview) else value
@@ -58,9 +70,9 @@ def wrapped(columns: dict[str, Any]) -> dict[str, Any]:
 
 def message(memory: Any, about: Any, columns: dict[str, Any]) -> tuple[Any, Any]:
     """Returns a block with a message of two values, and what must be kept with it. The data of
-    columns is found in memory, or copied into the block."""
+    columns, which have no tensors, is found in memory, or copied into the block."""
     buffers: list[pickle.PickleBuffer] = []
-    body = dumps(wrapped(columns), buffers.append)
+    body = pickle.dumps(wrapped(columns), 5, buffer_callback=buffers.append)
     places, inside = [], 0
     for buffer in buffers:
         raw = buffer.raw()
@@ -68,7 +80,7 @@ def message(memory: Any, about: Any, columns: dict[str, Any]) -> tuple[Any, Any]
         if place is None:
             place, inside = -1 - inside, inside + aligned(raw.nbytes)
         places.append((place, raw.nbytes, raw))
-    ranges = [(place, size) for place, size, _ in places]
+    ranges = [(place, size, isinstance(raw.obj, _tarn._Pieces)) for place, size, raw in places]
     head = pickle.dumps((len(body), ranges, about), 5)
     start = aligned(8 + len(head) + len(body))
     block = memory.allocate(start + inside)
@@ -109,15 +121,16 @@ class Inputs:
         head = int.from_bytes(view[:8], "little")
         length, ranges, self.about = pickle.loads(view[8:8 + head])
         start = offset + aligned(8 + head + length)
-        places = [(place if place >= 0 else start - 1 - place, size) for place, size in ranges]
+        places = [(place if place >= 0 else start - 1 - place, size, shared) for place, size, shared in ranges]
         self._maps: list[mmap.mmap] = []
-        buffers = self._mapped(memory.fd, places)
+        buffers = self._mapped(memory, places)
         self.columns = pickle.loads(view[8 + head:8 + head + length], buffers=buffers)
 
-    def _mapped(self, fd: int, places: Sequence[Range]) -> list[memoryview]:
-        """Returns private views of ranges of the memory."""
-        buffers: list[Any] = [None] * len(places)
-        order = sorted((offset, size, i) for i, (offset, size) in enumerate(places) if size)
+    def _mapped(self, memory: Any, places: Sequence[Place]) -> list[memoryview]:
+        """Returns views of ranges of the memory: private ones, unless their values are copied."""
+        buffers: list[Any] = [memory.view(offset, size) if shared else None for offset, size, shared in places]
+        order = sorted((offset, size, i) for i, (offset, size, shared) in enumerate(places)
+                       if size and not shared)
         at = 0
         while at < len(order):
             first, end, last = at, order[at][0] + order[at][1], at + 1
@@ -125,10 +138,13 @@ class Inputs:
                 end = max(end, order[last][0] + order[last][1])
                 last += 1
             begin = order[first][0] // mmap.PAGESIZE * mmap.PAGESIZE
-            mapped = mmap.mmap(fd, end - begin, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE,
-                               offset=begin)
-            self._maps.append(mapped)
-            view = memoryview(mapped)
+            if end - begin <= SMALL:
+                view = memoryview(bytearray(memory.view(begin, end - begin)))
+            else:
+                mapped = mmap.mmap(memory.fd, end - begin, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE,
+                                   offset=begin)
+                self._maps.append(mapped)
+                view = memoryview(mapped)
             for offset, size, i in order[first:last]:
                 buffers[i] = view[offset - begin:offset - begin + size]
             at = last

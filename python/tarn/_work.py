@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from . import _random
+from . import _random, _tarn
 from ._collate import check, collate, stacked, with_forms
 from ._maps import BatchMap, Map
 from ._pad import Forms, Ragged
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from ._random import Globals
 
 Batch = dict[str, Any]
-Step = Callable[[int], None]
+NO_RESULT = "a function given to map returned None"
+Step = tuple[_tarn._Memory, int]  # where a task says which sample comes next, and its number
 
 
 class Failure:
@@ -81,7 +82,7 @@ def taken(batch: Batch, kept: Sequence[int]) -> Batch:
 
 
 def _taken(column: Any, kept: Sequence[int]) -> Any:
-    if isinstance(column, list):
+    if isinstance(column, (list, _tarn._Pieces)):
         return [column[i] for i in kept]
     if not isinstance(column, Ragged):
         return column[kept]
@@ -90,7 +91,7 @@ def _taken(column: Any, kept: Sequence[int]) -> Any:
     return Ragged(values, numpy.cumsum([0, *map(len, parts)], dtype=column.offsets.dtype))
 
 
-def kept_of(slots: Sequence[int], failed: Any, planned: int, policy: str) -> list[int]:
+def kept_of(slots: Sequence[int], failed: Any, planned: int, policy: str) -> Sequence[int]:
     """Returns which samples the batch has; one may be repeated to replace others. slots are the
     places of the samples in the batch.
 
@@ -99,6 +100,8 @@ def kept_of(slots: Sequence[int], failed: Any, planned: int, policy: str) -> lis
     >>> kept_of([0, 2, 3], {2}, 5, "replace")
     [0, 1, 1, 0, 0]
     """
+    if not failed and (policy != "replace" or len(slots) == planned):
+        return range(len(slots))
     usable = [i for i in range(len(slots)) if i not in failed]
     if policy != "replace" or len(usable) == planned or not usable:
         return usable
@@ -164,54 +167,70 @@ class Work:
 
     def run(self, part: Part, step: Step | None, globals_: Globals,
             given: dict[int, Failure]) -> Results:
-        """Returns the results of a part. step is called with the number of each sample before it,
-        given are samples that failed before and are not tried again."""
+        """Returns the results of a part. step is where the number of each sample is written before
+        it, given are samples that failed before and are not tried again."""
         failures = dict(given)
         values: list[Any] = [None] * len(part)
-        random, simple, where = self.random, self.simple, [""]
-        if self.by_sample or self.made:
-            for i, sample in enumerate(self._samples(part)):
-                if i in failures:
-                    continue
-                if step is not None:
-                    step(i)
-                if random:
-                    _random.begin(self.seed, part.epoch, part.positions[i], globals_)
-                try:
-                    values[i] = self._mapped(sample) if simple else self._one(sample, part, i, where)
-                except Exception as error:
-                    failures[i] = Failure(error, where[0])
-                    if self.policy == "raise":
-                        break
-                finally:
-                    if random:
-                        _random.end()
+        if self.simple and self.by_sample and not self.random and not given:
+            self._run_maps(part, step, values, failures)
+        elif self.by_sample or self.made:
+            self._run_all(part, step, globals_, values, failures)
         if not self.whole or (failures and self.policy == "raise"):
             return Results(values, failures)
         kept = kept_of(part.slots, failures, part.planned, self.policy)
         if not kept:
             return Results(values, failures)
         if step is not None:
-            step(len(part))
+            step[0].step(step[1], len(part))
         return self._whole(part, values, failures, kept, globals_)
+
+    def _run_maps(self, part: Part, step: Step | None, values: list[Any],
+                  failures: dict[int, Failure]) -> None:
+        """Only calls maps."""
+        names, columns = self._columns(part)
+        rows, functions, at = list(map(iter, columns)), tuple(self.maps), 0
+        memory, task = step or (None, 0)
+        while True:
+            at, error = _tarn.map_samples(names, rows, functions, values, at, memory, task)
+            if at == len(part):
+                return
+            failures[at] = Failure(error or FormatError(NO_RESULT))
+            if self.policy == "raise":
+                return
+            at += 1
+
+    def _run_all(self, part: Part, step: Step | None, globals_: Globals, values: list[Any],
+                 failures: dict[int, Failure]) -> None:
+        random, where = self.random, [""]
+        for i, sample in enumerate(self._samples(part)):
+            if i in failures:
+                continue
+            if step is not None:
+                step[0].step(step[1], i)
+            if random:
+                _random.begin(self.seed, part.epoch, part.positions[i], globals_)
+            try:
+                values[i] = self._one(sample, part, i, where)
+            except Exception as error:
+                failures[i] = Failure(error, where[0])
+                if self.policy == "raise":
+                    return
+            finally:
+                if random:
+                    _random.end()
+
+    def _columns(self, part: Part) -> tuple[tuple[str, ...], list[Any]]:
+        """Returns the names and the values of the fields that samples have."""
+        names = tuple(part.columns if self.by_sample else self.made)
+        columns = [part.columns[name] for name in names]
+        if self.items:
+            columns = [column.tolist() if isinstance(column, numpy.ndarray) and column.ndim == 1 else column
+                       for column in columns]
+        return names, columns
 
     def _samples(self, part: Part) -> Iterator[Batch]:
         """Returns the samples, as the dataset would return them."""
-        if self.parts is not None:
-            for _ in range(len(part)):
-                yield {}
-            return
-        if not self.by_sample:
-            given = {name: part.columns[name] for name in self.made}
-        else:
-            given = part.columns
-        columns = []
-        for column in given.values():
-            if isinstance(column, numpy.ndarray) and column.ndim == 1 and self.items:
-                columns.append(column.tolist())
-            else:
-                columns.append(column)
-        names = tuple(given)
+        names, columns = ((), []) if self.parts is not None else self._columns(part)
         if not names:
             for _ in range(len(part)):
                 yield {}
@@ -240,7 +259,7 @@ class Work:
         for function in self.maps:
             sample = function(sample)
             if sample is None:
-                raise FormatError("a function given to map returned None")
+                raise FormatError(NO_RESULT)
         return sample
 
     def _of_source(self, number: int, epoch: int) -> Any:
@@ -254,7 +273,7 @@ class Work:
         if self.no_keys and isinstance(sample, dict):
             sample.pop("__key__", None)
         if sample is None:
-            raise FormatError("a function given to map returned None")
+            raise FormatError(NO_RESULT)
         return sample
 
     # --- Batches ---
@@ -273,8 +292,9 @@ class Work:
         """Adds the fields that are not made here to a batch, if the samples were not made as a whole."""
         if self.by_sample:
             return made
-        rest = {name: column for name, column in part.columns.items() if name not in self.made}
-        if list(kept) != list(range(len(part))):
+        rest = {name: list(column) if isinstance(column, _tarn._Pieces) else column
+                for name, column in part.columns.items() if name not in self.made}
+        if kept != range(len(part)):
             rest = taken(rest, kept)
         batch = {name: made[name] if name in self.made else rest[name] for name in part.columns}
         return with_forms(batch, self.forms) if self.forms else batch

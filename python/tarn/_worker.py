@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import os
 import pickle
 import signal
@@ -40,6 +41,8 @@ def main(owner: int, number: int, memory: Any, size: int, connection: Any, given
         fd = memory.fd
         memory = _tarn._Memory(size, fd)
         os.close(fd)
+    else:
+        gc.freeze()  # what a fork inherited, such as memory of a GPU, is not freed here
     try:
         work = pickle.loads(given) if isinstance(given, bytes) else given
     except BaseException as error:
@@ -65,20 +68,30 @@ def _unusable(error: BaseException) -> UsageError:
         'workers="threads"')
 
 
+@functools.lru_cache(maxsize=2)
+def _layout(data: bytes) -> Any:
+    return pickle.loads(data)
+
+
 def _done(work: Work, memory: Any, task: int, offset: int, size: int) -> tuple[Any, ...]:
     """Returns (task, whether results are stored, failures, pickle, ranges, room needed, whether it
     is one batch, seconds)."""
     began = time.perf_counter()
     inputs = Inputs(memory, offset, size)
-    rest, first, count, layout, out, room, given = inputs.about
+    rest, first, count, packed_layout, out, room, given = inputs.about
+    layout = _layout(packed_layout)
     part = Part(inputs.columns, *rest)
     inputs.columns = None
-    results = work.run(part, functools.partial(memory.step, task), "set", given)
+    results = work.run(part, (memory, task), "set", given)
     stored = None
     if layout is not None and not results.failures and not results.whole:
         stored = _results.store(layout, results.values, memory.view(*out), first, count)
     fits, whole = stored is not None, results.whole
-    data, ranges, needed = packed(memory, stored if fits else results.values, room)
+    try:
+        data, ranges, needed = packed(memory, stored if fits else results.values, room)
+    except Exception as error:
+        raise UsageError("the result of a function cannot be pickled, so a worker process cannot return it: "
+                         f"{error}") from error
     failures = {i: failure if i in given else portable(failure)
                 for i, failure in results.failures.items()}
     del part, results, stored

@@ -26,7 +26,8 @@ Kind = Literal["caller", "threads", "processes"]
 Workers = Union[int, Literal["threads", "processes"], tuple[Literal["threads", "processes"], int]]
 
 MOST = 1024  # workers
-LIGHT = 0.004  # seconds that a chunk takes
+LIGHT = 0.004  # seconds that a chunk takes, about, if it has several samples
+LEAST = 0.00025  # the same at least, if the batch takes longer
 PIECES = 256  # chunks of a batch
 TASKS = 2048  # chunks in progress
 
@@ -81,6 +82,7 @@ class Job:
     def __init__(self, part: Part) -> None:
         self.part = part
         self.layout: Layout | None = None
+        self.packed = b""  # its pickle, for processes
         self.memory: Any = None  # with a layout, for its arrays
         self.turn = 0  # of a pool of threads, in which it was given out
         self.chunks: list[Chunk] = []
@@ -101,6 +103,7 @@ class Pool:
     """Runs chunks. This one does so in the caller's thread, when the batch is requested."""
 
     count = 0
+    prefetch = 0  # batches; 0 is as many as the workers need
     memory: Any = None  # where the native loader should decode
 
     def __init__(self, work: Work) -> None:
@@ -112,12 +115,16 @@ class Pool:
     def cut(self, part: Part) -> Iterator[tuple[int, int]]:
         """Returns the samples of each chunk. Chunks are small, so that workers end together, but not
         so small that giving them out takes longer than they do."""
-        size = len(part)
+        chunks = 1.0
         if self.count and not self.work.whole:
-            fair = -(-size // (2 * self.count))
-            light = int(LIGHT / self.per_sample) if self.per_sample else fair
-            size = max(1, -(-size // PIECES), min(size, light))
-        for first in range(0, len(part), max(1, size)):
+            chunks = fair = 2 * self.count
+            if self.per_sample:
+                seconds = len(part) * self.per_sample
+                chunks = min(max(fair, seconds / LIGHT), seconds / LEAST)
+            if self.prefetch:  # few batches must be enough for all workers
+                chunks = max(chunks, fair / self.prefetch)
+        size = max(1, -(-len(part) // max(1, min(PIECES, round(chunks)))))
+        for first in range(0, len(part), size):
             yield first, min(first + size, len(part))
 
     def took(self, samples: int, seconds: float) -> None:

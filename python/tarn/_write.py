@@ -296,7 +296,7 @@ class DatasetWriter(_Writer):
     start, digits: the number of the first shard, and the width of the numbers.
     names: "plain" is what glzn's reader needs; "pax" allows names of more than 100 bytes.
     task: (i, n) to write only part i of n, for `tarn.commit`; a complete part raises ExistsError.
-        n may be None if it is not known yet.
+        n may be None if it is not known yet. With a task, folder may be `s3://bucket/folder`.
         job is a text that distinguishes jobs with the same folder; all tasks of one have the same.
 
     A key must be unique and must not contain a dot or slash. Until the end, the folder holds

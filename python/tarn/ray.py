@@ -15,10 +15,12 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ._dataset import Dataset, open as _open
+from ._dataset import Dataset
+from ._open import open as _open
 from ._pack import commit
+from ._remote import is_url
 from ._write import DatasetWriter
-from .errors import Error, UsageError
+from .errors import Error, NotFoundError, UsageError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -160,7 +162,7 @@ def write(dataset: ray.data.Dataset, path: str | os.PathLike[str], fold: str = "
 
     The column `__key__` holds the keys, which must be unique. Values are encoded by the names of
     their columns, as by `tarn.DatasetWriter`, which also takes the other options. None is a field
-    that the sample does not have. The folder must be shared by all nodes.
+    that the sample does not have. path is a folder that all nodes share, or `s3://bucket/folder`.
 
     The fold appears when everything is written. If the job fails, nothing is left. append and
     overwrite say what happens to an existing fold; without them it is an error. With
@@ -169,7 +171,9 @@ def write(dataset: ray.data.Dataset, path: str | os.PathLike[str], fold: str = "
     ray = _ray()
     if append and overwrite:
         raise UsageError("append and overwrite exclude each other")
-    folder = os.path.abspath(os.fsdecode(path))
+    folder = os.fsdecode(path)
+    if not is_url(folder):
+        folder = os.path.abspath(folder)
     if not (append or overwrite) and _exists(folder, fold):
         raise FileExistsError(f"{folder}: fold {fold} already exists; use append or overwrite")
     sink = _sink(ray, folder, fold, uuid.uuid4().hex,
@@ -181,4 +185,10 @@ def write(dataset: ray.data.Dataset, path: str | os.PathLike[str], fold: str = "
 def _exists(folder: str, fold: str) -> bool:
     from glob import escape, glob
 
+    if is_url(folder):
+        try:
+            _open(f"{folder}:{fold}")
+        except NotFoundError:
+            return False
+        return True
     return bool(glob(os.path.join(escape(folder), escape(fold) + ".taridx")))

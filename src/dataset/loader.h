@@ -4,7 +4,8 @@
  *
  *   loader.c         the caller's side: open, next batch, state, forks
  *   loader_setup.c   how each field is loaded
- *   loader_engine.c  epochs, threads, and the choice of the next piece of work
+ *   loader_epoch.c   the batches of an epoch
+ *   loader_engine.c  threads, and the choice of the next piece of work
  *   loader_fetch.c   first stage of a window: samples, keys, raw bytes
  *   loader_decode.c  decodes one field of one sample into the window
  *   loader_map.c     calls the caller's function with a decoded sample

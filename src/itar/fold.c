@@ -236,7 +236,7 @@ static tarn_status attach_shards(tarn__fold *f, const char *index_path, shard_se
             err, TARN_ERR_NOT_FOUND, index_path ? index_path : shard_path(s, 0),
             TARN_NO_OFFSET,
             "no member checksums to check against; create them with tarn index --sums");
-    f->arriving = f->remote && has_checksums(f);
+    f->checks = f->options.check || (f->remote && has_checksums(f));
     TARN_TRY(make_files(f, s, found, err));
     f->place = (tarn__place){f->files, f->index, tarn__key_hash, f->remote};
     return TARN_OK;

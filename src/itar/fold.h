@@ -31,8 +31,10 @@ struct tarn__fold {
     const char **paths; /* of the shards, borrowed from files */
     uint64_t *sizes;
     tarn__place place;
-    bool remote;   /* some shards are */
-    bool arriving; /* and members are compared with their checksums on arrival */
+    bool remote; /* some shards are */
+    bool checks; /* members are compared with their checksums at every use: if the caller
+                    wants it, and if shards are remote, because bytes may change on the
+                    way and in the cache */
     tarn_index_report report;
     tarn__forklock lock;             /* held while order and samples are computed, once */
     _Atomic(const uint32_t *) order; /* rows by key; from the index or own_order */
@@ -49,7 +51,8 @@ struct tarn__fold {
     uint16_t *shape_of; /* by sample; NULL if all have the same shape: */
     uint16_t shape;
     atomic_uchar *seen;  /* one bit per row: header was compared */
-    atomic_uchar *plain; /* one bit per row: its key is the name in its header */
+    atomic_uchar *plain; /* one bit per row: its key is the name in its header; not used
+                            if the fold checks */
 };
 
 /* Where the rows of a sample start; sample may be n_samples. */
@@ -98,12 +101,17 @@ TARN_CHECKED tarn_status tarn__fold_find_rows(tarn__fold *fold, const char *key,
 
 /* Checks that this header and payload belong to a row that was not compared yet, and
  * marks the row as compared. before: how many bytes before the header the caller has as
- * well. The payload is checked only if the fold was opened with check. */
+ * well. The payload is checked only if the fold checks. */
 TARN_CHECKED tarn_status tarn__fold_compare(tarn__fold *fold, uint64_t number,
                                             const tarn_row *row,
                                             const unsigned char *header, size_t before,
                                             const unsigned char *payload,
                                             tarn_error *err);
+
+/* Compares a payload with its checksum, if the fold checks. */
+TARN_CHECKED tarn_status tarn__fold_check(const tarn__fold *fold, uint64_t number,
+                                          const tarn_row *row,
+                                          const unsigned char *payload, tarn_error *err);
 
 /* The first row of a sample that has a leading field, or else its first row. */
 uint64_t tarn__fold_lead(const tarn__fold *fold, uint64_t sample);
@@ -134,10 +142,10 @@ static inline void tarn__set_row_bit(atomic_uchar *bits, uint64_t row)
                              memory_order_relaxed);
 }
 
-/* Whether the payload of a row may be used without checking its header. */
+/* Whether the header of a row was compared. */
 static inline bool tarn__fold_knows(const tarn__fold *f, uint64_t row)
 {
-    return !f->options.check && tarn__row_bit(f->seen, row);
+    return tarn__row_bit(f->seen, row);
 }
 
 /* The key of a row from its header in a map; false if that is not enough. */
@@ -145,7 +153,7 @@ static inline bool tarn__fold_quick_key(tarn__fold *f, uint64_t number,
                                         const tarn_row *row, const unsigned char *header,
                                         tarn__key *out)
 {
-    if (tarn__row_bit(f->plain, number))
+    if (!f->checks && tarn__row_bit(f->plain, number))
         return tarn__locate_name_key(&f->place, header, out);
     if (!tarn__locate_plain_key(&f->place, number, row, header, out)) return false;
     tarn__set_row_bit(f->plain, number);
@@ -157,7 +165,8 @@ static inline void tarn__fold_touch_key(const tarn__fold *f, uint64_t number,
                                         const unsigned char *header)
 {
     __builtin_prefetch(header);
-    if (!tarn__row_bit(f->plain, number)) __builtin_prefetch(header + TARN__PREFIX_AT);
+    if (f->checks || !tarn__row_bit(f->plain, number))
+        __builtin_prefetch(header + TARN__PREFIX_AT);
 }
 
 /* The maps of shards whose length was checked in this call. */

@@ -55,6 +55,18 @@ tarn_status tarn__fold_locate(void *fold, tarn__item *items, size_t count,
     return TARN_OK;
 }
 
+/* The row of a located item. The index is a map of a file, which another program may
+ * change; the caller has room for the size that was located. */
+static tarn_status row_of(const tarn__fold *f, const tarn__spot *spot, tarn_row *out,
+                          tarn_error *err)
+{
+    TARN_TRY(tarn_index_row(f->index, spot->row, out, err));
+    if (out->size == spot->size) return TARN_OK;
+    return tarn__fail_at(err, TARN_ERR_STALE, f->index->path, TARN_NO_OFFSET,
+                         "row %llu of the index changed while it was in use",
+                         (unsigned long long)spot->row);
+}
+
 /* --- Through the ring -------------------------------------------------------------- */
 
 enum { WAVE = 1024 /* members submitted to the ring at once */ };
@@ -159,11 +171,13 @@ static tarn_status check_pieces(tarn__fold *f, const wave *w, tarn_error *err)
         const tarn__ranges_piece *p = &w->pieces[i];
         uint64_t number = w->items[i].spot.row;
         tarn_row row;
-        if (p->head == 0) continue;
-        size_t before = p->head - TARN__BLOCK;
-        TARN_TRY(tarn_index_row(f->index, number, &row, err));
+        if (p->head == 0 && !f->checks) continue;
+        TARN_TRY(row_of(f, &w->items[i].spot, &row, err));
+        size_t before = p->head ? p->head - TARN__BLOCK : 0;
         tarn_status status =
-            tarn__fold_compare(f, number, &row, p->head_to + before, before, p->to, err);
+            p->head == 0 ? tarn__fold_check(f, number, &row, p->to, err)
+                         : tarn__fold_compare(f, number, &row, p->head_to + before,
+                                              before, p->to, err);
         if (tarn__is_damage(status) && tarn__fold_doubt(f, number))
             status = read_again(f, number, p->to, err);
         TARN_TRY(status);
@@ -200,6 +214,7 @@ static void touch_mapped(const tarn__fold *f, const tarn__fold_maps *m,
     size_t at = item->spot.file % TARN__RECENT_MAPS;
     const unsigned char *map = m->maps[at];
     if (m->shards[at] != item->spot.file + 1u || !map) return;
+    if (f->checks) touch(&f->index->sums->checksums[item->spot.row]);
     const unsigned char *header = map + item->spot.offset - TARN__BLOCK;
     size_t bytes = item->spot.size < 4 * LINE ? (size_t)item->spot.size : 4 * LINE;
     if (!tarn__fold_knows(f, item->spot.row))
@@ -209,43 +224,58 @@ static void touch_mapped(const tarn__fold *f, const tarn__fold_maps *m,
         touch(header + TARN__BLOCK + i);
 }
 
-static tarn_status compare(tarn__fold *f, uint64_t number, const unsigned char *payload,
-                           tarn_error *err)
+/* Reads or copies a member whose header was compared, and checks the copy: the file may
+ * change at any time. */
+static tarn_status copy_known(tarn__fold *f, const tarn__spot *spot,
+                              const unsigned char *map, unsigned char *to,
+                              tarn_error *err)
 {
-    tarn_row row;
-    TARN_TRY(tarn_index_row(f->index, number, &row, err));
-    return tarn__fold_compare(f, number, &row, payload - TARN__BLOCK, 0, payload, err);
+    if (map)
+        memcpy(to, map + spot->offset, (size_t)spot->size);
+    else
+        TARN_TRY(tarn__filecache_read(f->files, spot->file, spot->offset, to,
+                                      (size_t)spot->size, err));
+    tarn_row row = {.offset = spot->offset - TARN__BLOCK,
+                    .size = spot->size,
+                    .shard = (uint16_t)spot->file};
+    return tarn__fold_check(f, spot->row, &row, to, err);
 }
 
-/* Checks a row whose shard is not mapped, together with its payload. */
-static tarn_status read_unknown(tarn__fold *f, uint64_t number, unsigned char *to,
+/* The same, together with the header. */
+static tarn_status copy_unknown(tarn__fold *f, const tarn__spot *spot,
+                                const unsigned char *map, unsigned char *to,
                                 tarn_error *err)
 {
     tarn_row row;
-    unsigned char header[TARN__BLOCK];
-    TARN_TRY(tarn__locate_row(&f->place, number, &row, err));
-    TARN_TRY(tarn__filecache_read(f->files, row.shard, row.offset, header, sizeof header,
-                                  err));
-    TARN_TRY(tarn__filecache_read(f->files, row.shard, row.offset + TARN__BLOCK, to,
-                                  (size_t)row.size, err));
-    return tarn__fold_compare(f, number, &row, header, 0, to, err);
+    unsigned char block[TARN__BLOCK];
+    const unsigned char *header = map ? map + spot->offset - TARN__BLOCK : block;
+    TARN_TRY(row_of(f, spot, &row, err));
+    if (map) {
+        memcpy(to, map + spot->offset, (size_t)spot->size);
+    } else {
+        TARN_TRY(tarn__filecache_read(f->files, spot->file, spot->offset - TARN__BLOCK,
+                                      block, sizeof block, err));
+        TARN_TRY(tarn__filecache_read(f->files, spot->file, spot->offset, to,
+                                      (size_t)spot->size, err));
+    }
+    return tarn__fold_compare(f, spot->row, &row, header, 0, to, err);
 }
 
+static tarn_status copy_once(tarn__fold *f, const tarn__spot *spot,
+                             const unsigned char *map, unsigned char *to, tarn_error *err)
+{
+    return tarn__fold_knows(f, spot->row) ? copy_known(f, spot, map, to, err)
+                                          : copy_unknown(f, spot, map, to, err);
+}
+
+/* Bytes that were damaged in the cache are fetched again. */
 static tarn_status copy_item(tarn__fold *f, const tarn__spot *spot,
                              const unsigned char *map, unsigned char *to, tarn_error *err)
 {
-    bool known = tarn__fold_knows(f, spot->row);
-    if (!map && known)
-        return tarn__filecache_read(f->files, spot->file, spot->offset, to,
-                                    (size_t)spot->size, err);
-    if (!map) return read_unknown(f, spot->row, to, err);
-    const unsigned char *payload = map + spot->offset;
-    tarn_status status = known ? TARN_OK : compare(f, spot->row, payload, err);
+    tarn_status status = copy_once(f, spot, map, to, err);
     if (tarn__is_damage(status) && tarn__fold_doubt(f, spot->row))
-        status = compare(f, spot->row, payload, err);
-    TARN_TRY(status);
-    memcpy(to, payload, (size_t)spot->size);
-    return TARN_OK;
+        status = copy_once(f, spot, map, to, err);
+    return status;
 }
 
 tarn_status tarn__fold_copy(void *fold, tarn__cold_way way, const tarn__item *items,

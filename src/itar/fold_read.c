@@ -10,13 +10,13 @@
 
 /* --- Checking ---------------------------------------------------------------------- */
 
-static tarn_status check_sum(const tarn__fold *f, uint64_t number, const tarn_row *row,
-                             const void *data, size_t size, tarn_error *err)
+tarn_status tarn__fold_check(const tarn__fold *f, uint64_t number, const tarn_row *row,
+                             const unsigned char *payload, tarn_error *err)
 {
-    if (!f->options.check && !f->arriving) return TARN_OK;
+    if (!f->checks) return TARN_OK;
     TARN_TRY(tarn__sums_check(f->index->sums, TARN__PART_CHECKSUMS, number, err));
     uint32_t want = f->index->sums->checksums[number];
-    uint32_t have = tarn__crc32c(0, data, size);
+    uint32_t have = tarn__crc32c(0, payload, (size_t)row->size);
     if (have == want) return TARN_OK;
     return tarn__fail_at(err, TARN_ERR_CHECKSUM,
                          tarn__filecache_path(f->files, row->shard), row->offset,
@@ -36,8 +36,7 @@ tarn_status tarn__fold_compare(tarn__fold *f, uint64_t number, const tarn_row *r
     l.before_size = before;
     memcpy(l.block, header, TARN__BLOCK);
     tarn_status status = tarn__locate_check(&f->place, number, &l, err);
-    if (status == TARN_OK)
-        status = check_sum(f, number, &l.row, payload, (size_t)l.row.size, err);
+    if (status == TARN_OK) status = tarn__fold_check(f, number, &l.row, payload, err);
     tarn__located_reset(&l);
     if (status == TARN_OK && !tarn__filecache_away(f->files, row->shard))
         tarn__set_row_bit(f->seen, number);
@@ -67,8 +66,8 @@ static inline tarn_status look_at(tarn__fold *f, uint32_t shard, look *l, tarn_e
     return TARN_OK;
 }
 
-/* Gets a row, and whether its payload may be used without checking the header. A row that
- * was used before is inside its shard. */
+/* Gets a row, and whether its header was compared. A row that was used before is inside
+ * its shard. */
 static inline tarn_status get_row(const tarn__fold *f, uint64_t number, tarn_row *out,
                                   bool *out_known, tarn_error *err)
 {
@@ -92,9 +91,10 @@ static inline tarn_status view_row_once(tarn__fold *f, uint64_t number, look *l,
         *out = (tarn_view){l->map + from, head + size, NULL};
     else
         TARN_TRY(tarn__filecache_view(f->files, row.shard, from, head + size, out, err));
-    if (known) return TARN_OK;
+    if (known && !f->checks) return TARN_OK;
     tarn_status status =
-        tarn__fold_compare(f, number, &row, out->data, 0, out->data + head, err);
+        known ? tarn__fold_check(f, number, &row, out->data, err)
+              : tarn__fold_compare(f, number, &row, out->data, 0, out->data + head, err);
     if (status == TARN_OK)
         *out = (tarn_view){out->data + head, size, out->owned};
     else

@@ -1,8 +1,9 @@
 /* A fold: reads samples from tar shards and their index, by sample and field number, one
  * by one or many at once. Samples and fields must exist. The header of a member is
- * compared with its row when the row is first used, and not again while the fold is open;
- * this detects an index that belongs to other shards. A change of a shard's length is
- * detected on every access. Any number of threads may read from one fold. Opening and
+ * compared with its row when the row is first used, and not again while the fold is open,
+ * unless it checks payloads, which it does at every use (see struct tarn__fold). This
+ * detects an index that belongs to other shards. A change of a shard's length is detected
+ * on every access. Any number of threads may read from one fold. Opening and
  * closing need exclusive access. */
 #ifndef TARN_ITAR_FOLD_READ_H
 #define TARN_ITAR_FOLD_READ_H

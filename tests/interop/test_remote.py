@@ -8,6 +8,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import tarfile
 import tempfile
 import threading
 
@@ -334,6 +335,26 @@ def counting(c):
 # --- Faults --------------------------------------------------------------------------------
 
 
+def spoiled(path):
+    """The bytes of a shard with a change in each name and each payload."""
+    data = bytearray(path.read_bytes())
+    with tarfile.open(path) as archive:
+        for member in archive:
+            data[member.offset] ^= 1
+            data[member.offset_data] ^= 1
+    return bytes(data)
+
+
+def rewrite(path, data):
+    with open(path, "r+b") as file:
+        file.write(data)
+
+
+def copied(sample):
+    """A sample whose views are bytes."""
+    return {name: bytes(value) if isinstance(value, memoryview) else value for name, value in sample.items()}
+
+
 def failing(c):
     def replaced():
         """a shard that is replaced is TARN_ERR_STALE, and names the URL"""
@@ -418,6 +439,32 @@ def failing(c):
             for one, other in zip(open_raw(c.url, cache=cache), c.near, strict=True):
                 same(one, other)
 
+    def rotten_copy():
+        """bytes of a copy that change while it is in use are noticed at every use, and fetched again"""
+        with tempfile.TemporaryDirectory() as cache:
+            far, views = open_raw(c.url, cache=cache), tarn.open(c.url, cache=cache, decode=False)
+            read, every = open_raw(c.url, cache=cache, io="read"), list(range(len(far)))
+            ways = [lambda one: one.batch(every), lambda one: [one[i] for i in every], list,
+                    lambda one: batches(one, 5), lambda one: [{"keys": one.keys()}]]
+            tried = [(far, way) for way in ways] + [(read, ways[0]), (read, ways[3]), (views, ways[1])]
+
+            def check(one, way):
+                for found, expected in zip(map(copied, way(one)), way(c.near), strict=True):
+                    same(found, expected)
+
+            for one, way in tried:
+                check(one, way)
+            copies = {path: spoiled(path) for path in pathlib.Path(cache).rglob("*.tar")}
+            expect(len(copies) == 3, copies)
+            for number, (one, way) in enumerate(tried):
+                for path, data in copies.items():
+                    rewrite(path, data)
+                c.shards()
+                check(one, way)
+                expect(c.shards(), f"way {number} did not fetch")
+                check(one, way)
+                expect(not c.shards(), f"way {number} fetched again")
+
     def shortened_copy():
         """a copy that another program shortened while it is open is not used any more"""
         with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as cache:
@@ -496,7 +543,7 @@ def failing(c):
                 expect(os.waitpid(child, 0)[1] == 0, "the child failed")
                 same(far[6], c.near[6])
 
-    return [replaced, damaged, damaged_once, broken_copy, shortened_copy, gone, unindexed, interrupted, forked]
+    return [replaced, damaged, damaged_once, broken_copy, rotten_copy, shortened_copy, gone, unindexed, interrupted, forked]
 
 
 def s3_checks(folder):

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 
 import numpy as np
 import pytest
@@ -38,7 +39,8 @@ def arrays(tmp_path_factory):
 
 # These need processes that are forked from this one.
 FORKING = {
-    "test_a_forked_child_has_its_own_workers", "test_a_function_that_hangs_is_ended_after_the_timeout",
+    "test_a_forked_child_has_its_own_workers", "test_a_forked_worker_does_not_free_what_it_inherited",
+    "test_a_function_that_hangs_is_ended_after_the_timeout",
     "test_a_sample_that_ends_every_worker_is_an_error_or_a_hole", "test_a_worker_that_cannot_start_is_reported",
     "test_a_worker_that_dies_is_replaced_and_its_samples_come_again", "test_after_an_interrupt_the_loader_continues",
     "test_an_epoch_resumes_at_every_batch_on_other_ranks_and_workers",
@@ -82,6 +84,7 @@ CHAINS = {
     "number": lambda ds: ds.map_tuple(len, float).map(len),
     "growing": lambda ds: ds.map(functions.growing),
     "mixed": lambda ds: ds.map(functions.mixed),
+    "typed": lambda ds: ds.map(functions.typed),
     "fields": lambda ds: ds.map(bin=len, cls=functions.jitter),
     "all": lambda ds: ds.map_all(str),
     "group": lambda ds: ds.map_group(lambda data, cls: (len(data), cls * 2), ["bin", "cls"]),
@@ -167,6 +170,37 @@ def test_views_pictures_and_texts_reach_the_workers(many, pictures, birds):
         made = opened.map_all(functions_text)
         for options in ({}, {"resize": 8} if "jpg" in opened.fields else {}):
             assert same(epochs(made, 3, workers=2, **options), epochs(made, 3, **options))
+
+
+@pytest.mark.parametrize("kind,values", [
+    (0, [b"one", b"", b"three"]), (1, ["one", "", "dr\u00e9i", "\udcff"]), (2, ["k0", "", "k\u00e92"]), (0, [b""]), (1, [])])
+def test_a_column_of_bytes_is_the_same_after_it_was_sent(kind, values):
+    parts = [value if kind == 0 else value.encode("utf-8", "surrogateescape") + b"\0" * (kind == 2) for value in values]
+    offsets = np.cumsum([7, *map(len, parts)], dtype="u8").tobytes()
+    column = tarn._tarn._Pieces(b"".join(parts), offsets, kind)
+    for _ in range(2):
+        assert list(column) == values and len(column) == len(values)
+        for first in range(len(values) + 1):
+            assert list(column[first:]) == values[first:] and list(column[:first][-1:]) == values[:first][-1:]
+        for outside in (len(values), -len(values) - 1):
+            with pytest.raises(IndexError):
+                column[outside]
+        whole = column[:]
+        column = tarn._tarn._Pieces(*whole.parts())
+    if values:
+        assert column[-1] == values[-1] and list(pickle.loads(pickle.dumps(column[1:], 5))) == values[1:]
+        with pytest.raises(ValueError, match="step"):
+            column[::2]
+
+
+@pytest.mark.parametrize("data,offsets,kind", [
+    (b"abc", [0, 4], 0), (b"abc", [0, 2], 0), (b"abc", [0, 2, 1, 3], 0), (b"abc", [3, 0], 0), (b"abc", [0], 0),
+    (b"a\0", [0, 0, 2], 2), (b"abc", [2**64 - 3, 0], 0), (b"abc", [0, 3], 3), (b"abc", [0, 3], -1)])
+def test_offsets_that_do_not_fit_the_data_are_refused(data, offsets, kind):
+    with pytest.raises(ValueError):
+        tarn._tarn._Pieces(data, np.array(offsets, "u8").tobytes(), kind)
+    with pytest.raises(ValueError):
+        tarn._tarn._Pieces(data, b"", 0)
 
 
 def functions_text(value):
@@ -323,6 +357,35 @@ def test_an_exception_has_its_type_its_sample_and_its_shard(ds, workers):
     assert keys_of(other) == expected
 
 
+@pytest.mark.parametrize("workers", [0, ("threads", 1)])
+@pytest.mark.parametrize("on_error", ["raise", "skip"])
+def test_what_is_not_an_exception_is_no_failure_of_a_sample(ds, workers, on_error):
+    calls = []
+
+    def interrupted(sample):
+        calls.append(sample["__key__"])
+        if len(calls) == 7:
+            raise KeyboardInterrupt
+        return sample
+
+    with ds.map(interrupted).loader(5, workers=workers, on_error=on_error) as loader:
+        batches = iter(loader)
+        with pytest.raises(KeyboardInterrupt):
+            for _ in range(2):
+                next(batches)
+        assert loader.skipped() == []
+
+
+@pytest.mark.parametrize("workers", [0, *FEW])
+def test_several_samples_of_a_batch_may_fail_in_several_functions(ds, workers):
+    made = ds.map(functions.nothing).map(functions.raising_on("3")).map(functions.raising_on("5"))
+    with made.loader(50, workers=workers, on_error="skip") as loader:
+        expected = [key for key in ds.keys() if not functions.is_faulty({"__key__": key}) and key[-1] not in "35"]
+        assert keys_of(loader) == expected
+        assert {one.key: one.reason.count("ends with") for one in loader.skipped()} == {
+            key: int(not functions.is_faulty({"__key__": key})) for key in ds.keys() if key not in expected}
+
+
 def test_an_exception_that_cannot_be_sent_is_described(ds):
     with ds.map(functions.odd_error).loader(4, workers=1) as loader:
         with pytest.raises(tarn.errors.WorkerError, match="Local: made here"):
@@ -339,11 +402,14 @@ def test_an_exception_of_a_batch_function_names_the_batch(ds, workers):
             assert f"batch of 4 samples, from {ds.keys()[0]} to {ds.keys()[3]}" in caught.value.__notes__
 
 
-def test_inputs_may_be_changed_and_kept(arrays):
+@pytest.mark.parametrize("batch_size", [60, 1])
+def test_inputs_may_be_changed_and_kept(arrays, batch_size):
+    """Those of a large task are in memory of their own pages, those of a small one are copied."""
     made = arrays.map(functions.in_place)
-    [[batch]] = epochs(made, 60, 1, workers=1)
-    assert [float(array[0, 0]) for array in batch["npy"]] == [2.0 * i for i in range(60)]
-    assert batch["before"].tolist() == [2.0 * 2000 * max(0, i - 2) for i in range(60)]
+    [batches] = epochs(made, batch_size, 1, workers=1)
+    assert [float(array[0, 0]) for batch in batches for array in batch["npy"]] == [2.0 * i for i in range(60)]
+    before = [value for batch in batches for value in batch["before"].tolist()]
+    assert before == [2.0 * 2000 * max(0, i - 2) for i in range(60)]
 
 
 def test_a_worker_that_dies_is_replaced_and_its_samples_come_again(arrays, tmp_path):
@@ -375,8 +441,9 @@ def test_a_function_that_hangs_is_ended_after_the_timeout(arrays):
         list(loader)
 
 
-def test_workers_that_are_killed_at_random_change_nothing(arrays):
-    made = arrays.map(functions.drawn)
+@pytest.mark.parametrize("function", [functions.drawn, functions.echo])
+def test_workers_that_are_killed_at_random_change_nothing(arrays, function):
+    made = arrays.map(function)
     expected = epochs(made, 7)
     epochs(made, 7, workers=1)
     gc.collect()
@@ -561,6 +628,62 @@ def iter_rest(batches):
             return
 
 
+# --- What limits the rate ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("workers", [0, *FEW])
+def test_slow_functions_are_the_bottleneck(arrays, workers):
+    with arrays.map(functions.slow).loader(10, workers=workers) as loader:
+        assert loader.stats()["bottleneck"] == "none"
+        list(loader)
+        stats = loader.stats()
+    assert stats["bottleneck"] == "functions"
+    assert stats["seconds"] >= stats["waited"] >= 60 * 0.002 / 4  # three workers at most
+
+
+# --- Causes --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("workers", [0, *FEW])
+@pytest.mark.parametrize("limit", [{}, {"max_errors": 3}])
+def test_the_last_exception_is_the_cause_if_too_many_samples_cannot_be_used(arrays, workers, limit):
+    with arrays.map(functions.stops).loader(5, workers=workers, on_error="skip", **limit) as loader:
+        for _ in range(2):
+            with pytest.raises(tarn.FormatError, match="cannot be used|can be used") as caught:
+                next(iter(loader))
+            cause = caught.value.__cause__
+            assert isinstance(cause, StopIteration)
+            where = "".join(cause.__notes__) if workers == 2 else "".join(traceback.format_exception(cause))
+            assert "in stops" in where and where.count("in stops") == 1
+
+
+@pytest.mark.parametrize("workers", [0, *FEW])
+def test_a_function_that_ends_an_iterator_is_an_error_with_its_sample(arrays, workers):
+    with arrays.map(functions.stops).loader(5, workers=workers) as loader:
+        with pytest.raises(RuntimeError, match="StopIteration") as caught:
+            next(iter(loader))
+    assert "sample s00" in caught.value.__notes__
+    assert any(note.startswith("shard ") for note in caught.value.__notes__)
+
+
+@pytest.mark.parametrize("workers", [0, *FEW])
+@pytest.mark.parametrize("function, options, message", [
+    (functions.of_two_types, {"pad": {"t": 0}}, "field t: array 1: the array has type <i4"),
+    (functions.of_own_name, {}, "different fields")])
+def test_results_that_do_not_fit_together_name_their_batch(arrays, workers, function, options, message):
+    with arrays.map(function).loader(5, workers=workers, **options) as loader:
+        batches = iter(loader)
+        with pytest.raises(tarn.Error, match=message) as caught:
+            next(batches)
+        assert caught.value.__notes__ == ["batch of 5 samples, from s00 to s04"]
+
+
+def test_a_result_that_cannot_be_pickled_is_reported(arrays):
+    with arrays.map(functions.generated).loader(5, workers=2) as loader:
+        with pytest.raises(tarn.UsageError, match="the result of a function cannot be pickled.*generator"):
+            next(iter(loader))
+
+
 # --- Wrong use -------------------------------------------------------------------------------
 
 
@@ -572,7 +695,8 @@ def test_wrong_use_of_workers_is_reported(ds, many):
             (lambda: mapped.loader(4, workers=("threads", 0)), "workers must be"),
             (lambda: mapped.loader(4, workers=2000), "workers must be"),
             (lambda: ds.loader(4, workers=2), "workers has no effect"),
-            (lambda: mapped.loader(4, timeout=3), "timeout: only with worker processes"),
+            (lambda: mapped.loader(4, workers=("threads", 2), timeout=3), "timeout: not with threads"),
+            (lambda: mapped.loader(4, timeout=0), "timeout must be more than 0"),
             (lambda: mapped.loader(4, workers=2, timeout=0), "timeout must be more than 0"),
             (lambda: mapped.loader(4, collate=3), "collate must be a function"),
             (lambda: ds.batch_map(len).map(len), "functions of samples come before"),
@@ -594,6 +718,34 @@ def test_a_function_of_a_prompt_is_reported_with_spawn(many):
             "except tarn.UsageError as error:\n    print(error)\n")
     done = subprocess.run([sys.executable, "-c", code], timeout=HANG, capture_output=True, text=True)
     assert "put functions of a notebook or of a prompt into a file" in done.stdout, done.stderr
+
+
+class Garbage:
+    """Part of a cycle, whose end is noticed."""
+
+    def __init__(self, ended):
+        self.me, self.ended = self, ended
+
+    def __del__(self):
+        os.write(self.ended, b"x")
+
+
+def test_a_forked_worker_does_not_free_what_it_inherited(ds):
+    seen, ended = os.pipe()
+    os.set_blocking(seen, False)
+    gc.disable()
+    try:
+        Garbage(ended)
+        with ds.map(functions.collected).loader(16, workers=2) as loader:
+            list(loader)
+        with pytest.raises(BlockingIOError):
+            os.read(seen, 1)
+    finally:
+        gc.enable()
+    gc.collect()
+    assert os.read(seen, 9) == b"x"
+    os.close(seen)
+    os.close(ended)
 
 
 def test_a_worker_that_cannot_start_is_reported(ds, monkeypatch):

@@ -1,4 +1,5 @@
 """Functions that test_workers.py gives to worker processes, which import this file."""
+import gc
 import os
 import random
 import signal
@@ -35,8 +36,20 @@ def mixed(sample):
     return float(sample["cls"]) if sample["cls"] == 6 else sample["cls"]
 
 
+def typed(sample):
+    """Of another type, and of other dimensions, now and then."""
+    n = sample["cls"]
+    return {"type": np.ones(4, "f4" if n != 5 else "f8"), "order": np.arange(4).astype("<i4" if n != 6 else ">i4"),
+            "sign": np.arange(4, dtype="u1" if n != 7 else "i1"), "dims": np.ones((3, 2) if n != 8 else (3, 2, 1)),
+            "none": np.ones(3) if n != 4 else np.array(1.0), "n": n}
+
+
 def drawn(sample, rng):
     return {"rng": rng.random(3), "n": rng.integers(2**62), "key": sample["__key__"]}
+
+
+def echo(sample):
+    return {"x": sample["npy"], "key": sample["__key__"], "n": sample["cls"]}
 
 
 def drawn_globally(sample, rng):
@@ -59,6 +72,16 @@ def raising(sample):
 
 def nothing(sample):
     return None if is_faulty(sample) else sample
+
+
+class raising_on:
+    def __init__(self, end):
+        self.end = end
+
+    def __call__(self, sample):
+        if sample["__key__"].endswith(self.end):
+            raise LookupError(f"ends with {self.end}")
+        return sample
 
 
 def odd_error(sample):
@@ -105,6 +128,11 @@ class Hangs:
         return sample
 
 
+def collected(sample):
+    gc.collect()
+    return len(sample["__key__"])
+
+
 def process(sample):
     return os.getpid()
 
@@ -140,3 +168,24 @@ def tensors(sample):
 
     return {"x": torch.full((2, 3), float(sample["cls"])), "y": torch.tensor(sample["cls"], dtype=torch.bfloat16),
             "n": sample["cls"]}
+
+
+def slow(sample):
+    time.sleep(0.002)
+    return {"x": sample["npy"]}
+
+
+def stops(sample):
+    return next(iter([]))
+
+
+def generated(sample):
+    return {"x": (i for i in range(2))}
+
+
+def of_two_types(sample):
+    return {"t": np.zeros(2, "i4" if sample["cls"] % 2 else "i8")}
+
+
+def of_own_name(sample):
+    return {sample["__key__"]: 1}

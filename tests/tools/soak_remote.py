@@ -58,8 +58,6 @@ def one_turn(tarn, url, near, numbers, cache, seed, say):
             for k, number in enumerate(map(numbers.get, batch["__key__"])):
                 check({field: batch[field][k] for field in near.fields}, near, number)
             say(len(batch["__key__"]), [one.reason for one in loader.skipped()])
-    # As in local files, bytes that are changed after they were compared are not noticed: open again.
-    far = tarn.open(url, cache=cache, decode="bytes")
     for _ in range(20):
         number = dice.randrange(len(near))
         try:
