@@ -9,7 +9,7 @@
  * stop is relaxed: it only ends the work early, and publishes no other data.
  *
  * A forked child has no thread. It starts another one when it reads for the first time
- * (pid tells the two apart), and forgets the parts of its parent. The condition is
+ * (pid shows whether it has one), and forgets the parts of its parent. The condition is
  * initialised again, because it may count the parent's thread as waiting. */
 #include "io/ahead.h"
 

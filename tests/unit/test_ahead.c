@@ -32,11 +32,11 @@ static void evict(const char *path)
     close(fd);
 }
 
+static char *names[FILES]; /* also for the thread, which must not call scratch_path */
+
 static const char *file_name(uint32_t file)
 {
-    char name[16];
-    snprintf(name, sizeof name, "file%u", file);
-    return scratch_path(name);
+    return names[file];
 }
 
 static int open_file(const void *owner, uint32_t file)
@@ -65,6 +65,9 @@ static bool make_files(void)
 {
     unsigned char *data = calloc(1, FILE_SIZE);
     for (uint32_t i = 0; i < FILES; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "file%u", i);
+        if (!names[i]) names[i] = strdup(scratch_path(name));
         write_file(file_name(i), data, FILE_SIZE);
         evict(file_name(i));
     }
@@ -119,6 +122,11 @@ static void files_that_cannot_be_opened_or_end_early_are_skipped(void **state)
 static void a_child_reads_with_a_thread_of_its_own(void **state)
 {
     (void)state;
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+    skip(); /* it allows no threads after a fork */
+#endif
+#endif
     make_files();
     tarn__ahead *a = tarn__ahead_new(open_file, NULL);
     assert_true(ask(a, 0, 0, FILE_SIZE));
@@ -281,5 +289,7 @@ int main(void)
     payload = malloc(SAMPLE_SIZE);
     int failed = cmocka_run_group_tests(tests, NULL, scratch_remove);
     free(payload);
+    for (uint32_t i = 0; i < FILES; i++)
+        free(names[i]);
     return failed;
 }
