@@ -549,6 +549,15 @@ void tarn__filecache_will_need(tarn__filecache *c, size_t number, uint64_t offse
     unpin(c, s);
 }
 
+int tarn__filecache_open_again(tarn__filecache *c, size_t number)
+{
+    slot *s = &c->slots[number];
+    if (pin(c, s, NULL) != TARN_OK) return -1;
+    int fd = tarn__open_again(s->fd, 0);
+    unpin(c, s);
+    return fd;
+}
+
 tarn_status tarn__filecache_read(tarn__filecache *c, size_t number, uint64_t offset,
                                  void *buf, size_t len, tarn_error *err)
 {

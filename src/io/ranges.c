@@ -101,13 +101,17 @@ static uint32_t direct_align(int fd)
 #endif
 }
 
-int tarn__open_direct(int fd, uint32_t *out_align)
+int tarn__open_again(int fd, int flags)
 {
     char name[32];
-    *out_align = direct_align(fd);
-    if (*out_align == 0) return -1;
     snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
-    return open(name, O_RDONLY | O_CLOEXEC | O_DIRECT);
+    return open(name, O_RDONLY | O_CLOEXEC | flags);
+}
+
+int tarn__open_direct(int fd, uint32_t *out_align)
+{
+    *out_align = direct_align(fd);
+    return *out_align == 0 ? -1 : tarn__open_again(fd, O_DIRECT);
 }
 
 static void close_ring(tarn__ranges *g)
