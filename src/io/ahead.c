@@ -14,6 +14,7 @@
 #include "io/ahead.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -57,6 +58,8 @@ static void read_part(tarn__ahead *a, const tarn__ahead_part *p)
         close_file(a);
         a->fd = a->open(a->owner, p->file);
         a->file = p->file;
+        /* Twice the readahead, for disks that answer late. */
+        if (a->fd >= 0) posix_fadvise(a->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
     }
     for (uint64_t done = 0; done < p->size;) {
         size_t len = p->size - done < PIECE ? (size_t)(p->size - done) : PIECE;
