@@ -308,8 +308,13 @@ void cli_remote_ahead(tarn_dataset *set, const uint64_t *samples, size_t count,
 tarn_dataset *cli_remote_take(const char *path);
 void cli_remote_end(void);
 
+#define CLI_REMOTE_INDEX                                                                 \
+    {                                                                                    \
+        "index", 0, "FILE",                                                              \
+            "remote folds: a local .taridx instead of that of the shards"                \
+    }
 #define CLI_REMOTE                                                                       \
-    {"index", 0, "FILE", "remote folds: a local .taridx instead of that of the shards"}, \
+    CLI_REMOTE_INDEX,                                                                    \
     {                                                                                    \
         "cache", 0, "DIR", "remote files: keep what is read here (default: $TARN_CACHE)" \
     }
