@@ -66,7 +66,9 @@ static tarn_status open_set(bench *b, bool cold, tarn_error *err)
     o.scan = true;
     o.cold = cold;
     cli_remote_options(b->path, &o);
-    return tarn_dataset_open(b->path, &o, &b->set, err);
+    TARN_TRY(tarn_dataset_open(b->path, &o, &b->set, err));
+    cli_note_cache(b->set);
+    return TARN_OK;
 }
 
 /* If samples have different fields, uses the most common set. */

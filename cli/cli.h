@@ -238,6 +238,8 @@ int cli_dataset_open(const cli_args *args, const char *path, tarn_keys keys,
 bool cli_is_fold_path(const char *path);
 /* Whether path is a .taridx whose shards are not next to it. */
 /* Prints how many samples lack one of the fields. */
+/* Warns if the cache of a dataset can store nothing. */
+void cli_note_cache(const tarn_dataset *set);
 void cli_note_left_out(const char *const *fields, size_t count, uint64_t left_out,
                        uint64_t samples);
 bool cli_is_lone_index(const char *path);
