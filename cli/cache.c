@@ -230,8 +230,13 @@ static int verify(const cli_args *args, const char *folder)
     }
     tarn_status status = tarn_cache_verify(folder, &o, &report, sizeof report, &err);
     cli_progress_end(&w.progress);
-    print_report(&w, &report, o.repair);
+    if (status != TARN_OK && w.json.out) {
+        cli_json_close(&w.json, ']');
+        cli_json_close(&w.json, '}');
+        cli_json_line(&w.json);
+    }
     if (status != TARN_OK) return cli_fail(&err);
+    print_report(&w, &report, o.repair);
     return report.remaining ? CLI_DATA : CLI_OK;
 }
 

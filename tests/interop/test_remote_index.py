@@ -75,6 +75,20 @@ def nginx_checks(nginx, scratch):
         same_files(scratch / "made", local)
         expect(info(shards, "--index", scratch / "made/train.taridx")["samples"] == 12)
 
+    def pages():
+        """a web page where an archive is expected gives the forms of URLs"""
+        for name, size in (("page", 26), ("long", 2000)):
+            (birds / name).write_bytes(b"<html>".ljust(size, b" "))
+            bad(tarn("info", base + "/" + name), "like a web page", "FOLDER:FOLD")
+            (birds / name).unlink()
+
+    def unnamed():
+        """a folder where an archive is expected gives the forms of folds"""
+        outcome = tarn("index", base, "-o", scratch / "widx")
+        expect(outcome.code == 2, outcome)
+        for part in ("read as one archive", ".taridx", "FOLDER:FOLD"):
+            expect(part in outcome.err, part, outcome)
+
     def identical():
         """the index of remote shards is byte for byte that of local copies"""
         good(tarn("index", shards, "-o", scratch / "out"))
@@ -179,7 +193,7 @@ def nginx_checks(nginx, scratch):
                     expect("pass-word" not in outcome.out + outcome.err, outcome)
                     expect("se-cret" not in outcome.out + outcome.err, outcome)
 
-    return [missing, identical, refused, uploads, forms, names_needed, parts, wrong, shards_changed,
+    return [missing, pages, unnamed, identical, refused, uploads, forms, names_needed, parts, wrong, shards_changed,
             secrets]
 
 
@@ -360,6 +374,11 @@ def store_checks(store, scratch):
             outcome = tarn("cache", own, *args)
             expect(outcome.code == code, outcome)
             return outcome.out
+        own = scratch / "verified"
+        good(tarn("verify", fold, "--cache", own))
+        expect("keep the index here, but not the shards" in
+               " ".join(tarn("verify", "--help").out.split()))
+        expect("1 dataset, 2 objects" in run(), run())
         own = scratch / "maintained"
         info(fold, "--cache", own)
         text = run("--objects")
@@ -383,6 +402,13 @@ def store_checks(store, scratch):
         (own / "index/mine").write_bytes(b"")
         run("--clear", "-q")
         expect([x.name for x in (own / "index").iterdir()] == ["mine"])
+
+    def no_uploads():
+        """a server that takes no uploads is explained"""
+        for status in (405, 501):
+            store.refusal = status
+            bad(tarn("index", store.url + "/birds/train-{0000..0002}.tar", "-o", store.url + "/new"),
+                str(status), "a server that accepts PUT")
 
     def left_over():
         """what a killed process left is not used, and removed after a day"""
@@ -452,7 +478,7 @@ def store_checks(store, scratch):
         good(tarn("info", url, "--cache", cache))
         expect(len(store.taken()) <= 4, "requests at opening")
 
-    return [twice, dates, replaced, damaged, mapped, maintained, left_over, unusable, between, together, many]
+    return [twice, dates, replaced, damaged, mapped, maintained, no_uploads, left_over, unusable, between, together, many]
 
 
 def renamed(archive, number):
@@ -487,6 +513,14 @@ def s3_checks(moto, scratch):
             expect(info(url, env=env)["samples"] == 12, url)
         bad(tarn("info", "s3://bucket/birds/none-*.tar", env=env), "none-*.tar: no object matches")
         bad(tarn("info", "s3://bucket/nothing", env=env), "s3://bucket/nothing", "no objects")
+        bad(tarn("info", "s3://bucket", env=env), "no objects here", "give the folder of the shards")
+        outcome = tarn("info", "s3://nobucket/birds:train", env=env)
+        bad(outcome, "s3://nobucket/birds/train.taridx", "404", "NoSuchBucket")
+        expect("tarn index" not in outcome.err, outcome)
+        nobody = {k: v for k, v in env.items() if "KEY" not in k and "TOKEN" not in k}
+        nobody |= {"AWS_EC2_METADATA_DISABLED": "true", "HOME": str(scratch)}
+        bad(tarn("info", "s3://bucket/birds:train", env=nobody), "403", "no credentials were found",
+            "not signed")
         bad(tarn("info", "s3://bucket/birds:val", env=env), "no index here",
             "tarn index 's3://bucket/birds:val' -o FOLDER")
 
