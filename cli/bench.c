@@ -66,7 +66,9 @@ static tarn_status open_set(bench *b, bool cold, tarn_error *err)
     o.scan = true;
     o.cold = cold;
     cli_remote_options(b->path, &o);
-    return tarn_dataset_open(b->path, &o, &b->set, err);
+    TARN_TRY(tarn_dataset_open(b->path, &o, &b->set, err));
+    cli_note_cache(b->set);
+    return TARN_OK;
 }
 
 /* If samples have different fields, uses the most common set. */
@@ -331,7 +333,18 @@ static tarn_status run_state(bench *b, bool cold, result *best, tarn_error *err)
     return TARN_OK;
 }
 
-static void conclude(const result *r)
+static const char *advice(const bench *b, bool decode)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    bool more = cores > 0 && b->counts[b->n_counts - 1] < (unsigned long)cores;
+    if (!decode) return "More threads help until memory or disk are saturated.";
+    if (!has_images(b->set))
+        return more ? "More threads help." : "As many threads as cores were busy.";
+    return more ? "More threads help, or smaller images."
+                : "As many threads as cores were busy; smaller images help.";
+}
+
+static void conclude(const bench *b, const result *r)
 {
     double busy = r->stats.read + r->stats.decode;
     if (busy <= 0) return;
@@ -339,9 +352,7 @@ static void conclude(const result *r)
     cli_print(
         "\nThe bottleneck is %s: %.0f %% of the threads' time in the last row. %s\n",
         decode ? "decoding" : "reading",
-        share(decode ? r->stats.decode : r->stats.read, busy),
-        decode ? "More threads help, or smaller images."
-               : "More threads help until memory or disk are saturated.");
+        share(decode ? r->stats.decode : r->stats.read, busy), advice(b, decode));
 }
 
 /* 1, 2, 4, ... and most itself. */
@@ -402,7 +413,7 @@ static int run(const cli_args *args)
         cli_json_close(&b.json, ']');
         cli_json_line(&b.json);
     } else if (status == TARN_OK) {
-        conclude(&best);
+        conclude(&b, &best);
     }
     tarn_dataset_close(b.set);
     cli_list_free(&b.fields);

@@ -230,8 +230,13 @@ static int verify(const cli_args *args, const char *folder)
     }
     tarn_status status = tarn_cache_verify(folder, &o, &report, sizeof report, &err);
     cli_progress_end(&w.progress);
-    print_report(&w, &report, o.repair);
+    if (status != TARN_OK && w.json.out) {
+        cli_json_close(&w.json, ']');
+        cli_json_close(&w.json, '}');
+        cli_json_line(&w.json);
+    }
     if (status != TARN_OK) return cli_fail(&err);
+    print_report(&w, &report, o.repair);
     return report.remaining ? CLI_DATA : CLI_OK;
 }
 
@@ -323,12 +328,17 @@ const cli_command cli_cache = {
         "each version of an object there is a file with the same offsets. This command "
         "lists datasets, the longest unused first, with the number of bytes that are "
         "cached. Without FOLDER, the folder in the environment variable TARN_CACHE is "
-        "used.\n\nThe files are in FOLDER/tarn-cache-1. --objects --json prints their "
-        "paths; a file with all bytes is the object, and any program can read it.\n\n"
+        "used.\n\nThe files are in FOLDER/tarn-cache-1, those of indexes in "
+        "FOLDER/index. "
+        "--objects --json prints their paths; a file with all bytes is the object, and "
+        "any program can read it.\n\n"
         "--verify compares all bytes with the checksums that were stored when they "
         "arrived. The exit status is 1 if there is a problem. --repair drops the damaged "
-        "bytes.\n\n--clear, --clear-old and --limit remove objects. Together, an object "
-        "is removed only if all of them agree. What a process has open is not removed. "
+        "bytes, and removes damaged indexes.\n\n--clear, --clear-old and --limit remove "
+        "objects. Together, an object "
+        "is removed only if all of them agree. What a process has open is not removed, "
+        "except indexes, whose copy in memory the process keeps. --limit removes indexes "
+        "last. "
         "All of this may be done while the cache is in use. Other files in FOLDER are "
         "never touched.",
     .options = options,

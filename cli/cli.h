@@ -238,6 +238,8 @@ int cli_dataset_open(const cli_args *args, const char *path, tarn_keys keys,
 bool cli_is_fold_path(const char *path);
 /* Whether path is a .taridx whose shards are not next to it. */
 /* Prints how many samples lack one of the fields. */
+/* Warns if the cache of a dataset can store nothing. */
+void cli_note_cache(const tarn_dataset *set);
 void cli_note_left_out(const char *const *fields, size_t count, uint64_t left_out,
                        uint64_t samples);
 bool cli_is_lone_index(const char *path);
@@ -308,8 +310,13 @@ void cli_remote_ahead(tarn_dataset *set, const uint64_t *samples, size_t count,
 tarn_dataset *cli_remote_take(const char *path);
 void cli_remote_end(void);
 
+#define CLI_REMOTE_INDEX                                                                 \
+    {                                                                                    \
+        "index", 0, "FILE",                                                              \
+            "remote folds: a local .taridx instead of that of the shards"                \
+    }
 #define CLI_REMOTE                                                                       \
-    {"index", 0, "FILE", "remote folds: a local .taridx instead of that of the shards"}, \
+    CLI_REMOTE_INDEX,                                                                    \
     {                                                                                    \
         "cache", 0, "DIR", "remote files: keep what is read here (default: $TARN_CACHE)" \
     }

@@ -109,8 +109,9 @@ static void put_names(const cli_fold *f, const char *separator)
 
 static int several(const cli_fold *f, const char *key)
 {
-    cli_note("tarn: %s has %zu fields; name one, or give a folder with -o: ", key,
-             f->count);
+    cli_note("tarn: %s has %zu fields; name one, or give a folder with -o (FOLDER/ if it "
+             "does not exist): ",
+             key, f->count);
     put_names(f, " ");
     return CLI_USAGE;
 }
@@ -170,8 +171,9 @@ static bool is_the_key(void *context, const char *key, size_t len)
 
 static int several_fields(const tarn_samples_item *item)
 {
-    cli_note("tarn: %s has %zu fields; name one, or give a folder with -o:", item->key,
-             item->count);
+    cli_note("tarn: %s has %zu fields; name one, or give a folder with -o (FOLDER/ if it "
+             "does not exist):",
+             item->key, item->count);
     for (size_t i = 0; i < item->count; i++)
         cli_note(" %s", item->fields[i].name);
     fputc('\n', stderr);

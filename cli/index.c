@@ -142,7 +142,14 @@ static int index_stream(const cli_args *args, tarn_index_options *o, cli_json *j
     if (!path)
         return cli_usage(args->command, "a stream needs -o FOLD.taridx for its index");
     char *own = default_name(path);
-    if (!own) return cli_usage(args->command, "%s must end in .taridx", path);
+    if (!own)
+        return cli_usage(args->command,
+                         "%s is read as one archive, so the name of its index must end "
+                         "in .taridx (found %s)%s",
+                         url, path,
+                         strstr(url, "://") ? "; a fold is named like FOLDER:FOLD or "
+                                              "FOLDER/FOLD-{0000..0099}.tar"
+                                            : "");
     const char *name = cli_has(args, "name") ? cli_value(args, "name") : own;
     o->streams = true;
     o->allow_pipe = cli_has(args, "allow-pipe");

@@ -26,6 +26,13 @@ static void note_opened(const tarn_dataset *set, const char *const *fields)
     cli_note_left_out(fields, count, info.left_out, info.in_file);
 }
 
+void cli_note_cache(const tarn_dataset *set)
+{
+    tarn_dataset_info info;
+    tarn_dataset_info_get(set, &info, sizeof info);
+    if (info.cache_problem) cli_note("tarn: warning: %s\n", info.cache_problem);
+}
+
 int cli_dataset_open(const cli_args *args, const char *path, tarn_keys keys,
                      const char *const *fields, tarn_dataset **out)
 {
@@ -37,7 +44,10 @@ int cli_dataset_open(const cli_args *args, const char *path, tarn_keys keys,
     o.index = &index;
     o.fields = fields;
     o.check = cli_has(args, "check");
-    if (!fields && !o.check && (*out = cli_remote_take(path))) return CLI_OK;
+    if (!fields && !o.check && (*out = cli_remote_take(path))) {
+        cli_note_cache(*out);
+        return CLI_OK;
+    }
     cli_remote_options(path, &o);
     index.lenient = cli_has(args, "lenient");
     index.notice = cli_warn;
@@ -51,6 +61,7 @@ int cli_dataset_open(const cli_args *args, const char *path, tarn_keys keys,
     cli_progress_end(&progress);
     if (status != TARN_OK) return cli_fail(&err);
     if (fields) note_opened(*out, fields);
+    cli_note_cache(*out);
     return CLI_OK;
 }
 

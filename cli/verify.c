@@ -149,7 +149,10 @@ static const cli_option options[] = {
      "--decode: write the keys of samples that cannot be decoded, one per line"},
     {"threads", 'j', "N", "number of shards to check at once (default: all cores)"},
     CLI_ALLOW_PIPE,
-    CLI_REMOTE,
+    CLI_REMOTE_INDEX,
+    {"cache", 0, "DIR",
+     "remote folds: keep the index here, but not the shards, which are read from the "
+     "server; --decode keeps what it reads (default: $TARN_CACHE)"},
     {"json", 0, NULL, "print the problems and the counts as JSON"},
     {"quiet", 'q', NULL, "no progress bar"},
     {NULL, 0, NULL, NULL}};

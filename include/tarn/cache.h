@@ -2,9 +2,11 @@
  *
  * Datasets at URLs that are opened with a cache folder store there what they fetch: for
  * each version of an object (a shard, an index, ...) a file with the same offsets as the
- * object. Other programs may read a complete file as if it were the object. Any number of
+ * object. Other programs may read a complete file as if it were the object. The index of
+ * a fold and its sums are two objects of its dataset, in FOLDER/index. Any number of
  * processes of one machine may use a cache, also while these functions run. What a
- * process has open is not removed. Other files in the folder are not touched. */
+ * process has open is not removed, except an index: the process has it in memory. Other
+ * files in the folder are not touched. */
 #ifndef TARN_CACHE_H
 #define TARN_CACHE_H
 
@@ -41,7 +43,7 @@ TARN_API TARN_CHECKED tarn_status tarn_cache_list(
 
 typedef struct tarn_cache_verify_options {
     size_t size;         /* of this struct; set by the initialiser */
-    bool repair;         /* drop damaged blocks, remove damaged objects */
+    bool repair;         /* drop damaged blocks, remove damaged objects and indexes */
     tarn_notice problem; /* called for each problem, with file, offset and reason */
     void *problem_context;
     tarn_progress progress; /* counts bytes in the cache */
@@ -76,7 +78,8 @@ typedef struct tarn_cache_clear_options {
     const char *match;
     bool old_versions; /* only versions of objects that have a newer one */
     /* Remove only as much as is necessary: until the cache occupies at most this many
-     * bytes. The dataset that was not used for the longest time is first. */
+     * bytes. The dataset that was not used for the longest time is first, and indexes
+     * are last. */
     uint64_t down_to;
 } tarn_cache_clear_options;
 

@@ -107,7 +107,8 @@ typedef struct tarn_dataset_options {
      * processes and datasets may share, and the bytes that it may take on disk; 0: no
      * limit. NULL: that of the environment variable TARN_CACHE, or if that is not set,
      * nothing is kept on disk. "": nothing is kept. The limit counts only with a
-     * folder. */
+     * folder. In any case 1 GiB of the disk stays free, or a sixteenth of a smaller one;
+     * see cache_problem of tarn_dataset_info. */
     const char *cache;
     uint64_t cache_limit;
     /* Remote folds: a local .taridx of exactly these shards, used instead of the one next
@@ -165,6 +166,10 @@ typedef struct tarn_dataset_info {
     uint64_t left_out; /* left out on opening because they lack a listed field; see
                           tarn_dataset_lacking */
     uint64_t remote;   /* 1 if samples are fetched from a server when they are read */
+    /* Why the cache stored nothing when the dataset was opened, because its disk is full
+     * or read-only, and what to do; NULL if it has room, and for mixes. Borrowed until
+     * the dataset is closed. */
+    const char *cache_problem;
 } tarn_dataset_info;
 
 /* Fills *out, of size bytes. */

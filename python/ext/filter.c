@@ -36,14 +36,14 @@ static PyObject *info(PyObject *self, PyObject *unused)
     static const char *const kinds[] = {"fold", "gnz", "iac", "mix"};
     tarn_dataset_info i;
     tarn_dataset_info_get(set_of(self), &i, sizeof i);
-    return Py_BuildValue("{sssKsIsKsKsKsNsIsKsKsKsK}", "kind", kinds[i.kind], "samples",
-                         (unsigned long long)i.samples, "fields", i.fields, "in_file",
-                         (unsigned long long)i.in_file, "dropped",
-                         (unsigned long long)i.dropped, "left_out",
-                         (unsigned long long)i.left_out, "lacking", lacking(set_of(self)),
-                         "shards", i.shards, "epoch", (unsigned long long)i.epoch, "seed",
-                         (unsigned long long)i.seed, "rank", (unsigned long long)i.rank,
-                         "world_size", (unsigned long long)i.world_size);
+    return Py_BuildValue(
+        "{sssKsIsKsKsKsNsIsKsKsKsKsz}", "kind", kinds[i.kind], "samples",
+        (unsigned long long)i.samples, "fields", i.fields, "in_file",
+        (unsigned long long)i.in_file, "dropped", (unsigned long long)i.dropped,
+        "left_out", (unsigned long long)i.left_out, "lacking", lacking(set_of(self)),
+        "shards", i.shards, "epoch", (unsigned long long)i.epoch, "seed",
+        (unsigned long long)i.seed, "rank", (unsigned long long)i.rank, "world_size",
+        (unsigned long long)i.world_size, "cache_problem", i.cache_problem);
 }
 
 static PyObject *names_by(PyObject *self,

@@ -171,7 +171,8 @@ class Dataset(Choosing):
         """Counts: samples, samples in the file, shards; epoch, seed and rank. "left_out" counts the
         samples that are not in the dataset because they lack a listed field, and "lacking" has,
         for each such field, how many samples of the file lack it. "dropped" counts those left out
-        by drop_ambiguous.
+        by drop_ambiguous. "cache_problem" says why nothing could be cached when the dataset was
+        opened, or is None.
 
         >>> ds.info["samples"], ds.info["in_file"], ds.info["shards"]
         (4, 4, 1)

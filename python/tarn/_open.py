@@ -47,6 +47,13 @@ def _warn_of_left_out(handle: _tarn._Handle) -> None:
     warnings.warn(text, stacklevel=3)
 
 
+def _warn_of_cache(handle: _tarn._Handle) -> None:
+    """Warns about a cache that can store nothing."""
+    problem = handle.info()["cache_problem"]
+    if problem:
+        warnings.warn(problem, stacklevel=3)
+
+
 def open(path: PathLike, fold: str | None = None, fields: Iterable[str] | None = None,
          decode: bool | Literal["bytes"] = True, *, images: Literal["numpy", "pil"] = "numpy",
          array_type: Literal["numpy", "torch"] = "numpy",
@@ -133,6 +140,7 @@ def open(path: PathLike, fold: str | None = None, fields: Iterable[str] | None =
     if reading.decoders:
         reading.check(handle, recipe.shown)
     _warn_of_left_out(handle)
+    _warn_of_cache(handle)
     return Dataset._make(recipe, handle, reading)
 
 

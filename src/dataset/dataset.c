@@ -49,6 +49,7 @@ void tarn__storage_release(tarn__storage *s)
     tarn__files_reset(&s->files);
     if (s->state) s->kind->close(s->state);
     if (s->cache) tarn__cachedir_close(s->cache);
+    free(s->cache_problem);
     tarn__prefetched_release(s->prefetched);
     tarn__forklock_destroy(&s->lock);
     tarn__names_reset(&s->fields);
@@ -129,9 +130,12 @@ tarn_status tarn_verify(const char *path, const tarn_verify_options *options,
 static tarn_status open_cache(tarn__storage *source, const tarn_dataset_options *o,
                               tarn_error *err)
 {
-    tarn__cache_limits limits = {.max_bytes = o->cache_limit, .min_free = CACHE_MIN_FREE};
+    tarn__cache_limits limits = {.max_bytes = o->cache_limit};
     if (!o->cache) return TARN_OK;
-    return tarn__cachedir_open(o->cache, &limits, &source->cache, err);
+    TARN_TRY(tarn__cachedir_open(o->cache, &limits, &source->cache, err));
+    tarn__cachedir_keep_free(source->cache, CACHE_MIN_FREE);
+    source->cache_problem = tarn__cachedir_problem(source->cache);
+    return TARN_OK;
 }
 
 /* Hides the secrets of a URL, which is not needed any more. */
@@ -385,6 +389,7 @@ static tarn_dataset_info info_of(const tarn_dataset *d)
                               .dropped = d->dropped,
                               .left_out = d->left_out,
                               .remote = d->source->remote,
+                              .cache_problem = d->source->cache_problem,
                               .shards = d->source->shards,
                               .numbered = d->source->numbered,
                               .in_order = !d->order && tarn__chain_ascends(&d->chain),

@@ -131,6 +131,7 @@ typedef struct tarn__storage {
     const tarn__storage_kind *kind;
     tarn__files files;            /* empty for a mix */
     struct tarn__cachedir *cache; /* of remote files; or NULL */
+    char *cache_problem;          /* why nothing can be stored in it; or NULL */
     bool remote;                  /* it has remote files, or a part of the mix has */
     tarn__forklock lock;          /* guards prefetched */
     struct tarn__prefetched *prefetched; /* see supply.c; or NULL */

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/options.h"
+#include "io/cache_index.h"
 #include "io/cache_inside.h"
 #include "io/file.h"
 
@@ -105,7 +106,17 @@ static tarn_status visit_set(visit *v, visitor see, void *context, tarn_error *e
     return status;
 }
 
-/* The folder of this version's format, or an error that says what to do. */
+static bool has_indexes(const char *folder)
+{
+    struct stat st;
+    char *path = tarn__version_file(folder, "index");
+    bool there = path && lstat(path, &st) == 0 && S_ISDIR(st.st_mode);
+    free(path);
+    return there;
+}
+
+/* The folder of this version's format, -1 if there are only indexes, or an error that
+ * says what to do. */
 static tarn_status open_root(const char *folder, char *path, size_t size, int *out,
                              tarn_error *err)
 {
@@ -113,12 +124,13 @@ static tarn_status open_root(const char *folder, char *path, size_t size, int *o
         return tarn__fail_at(err, TARN_ERR_USAGE, folder, TARN_NO_OFFSET,
                              "the path of the cache is too long");
     *out = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (*out >= 0) return TARN_OK;
-    if (errno == ENOENT)
+    int e = errno;
+    if (*out >= 0 || (e == ENOENT && has_indexes(folder))) return TARN_OK;
+    if (e == ENOENT)
         return tarn__fail_at(err, TARN_ERR_NO_FILE, folder, TARN_NO_OFFSET,
                              "there is no cache here (no folder " TARN__CACHE_FOLDER
                              "); give the folder that datasets are opened with");
-    return tarn__fail_errno(err, path, errno, "cannot open the cache");
+    return tarn__fail_errno(err, path, e, "cannot open the cache");
 }
 
 static tarn_status visit_all(const char *folder, visitor see, void *context,
@@ -128,6 +140,7 @@ static tarn_status visit_all(const char *folder, visitor see, void *context,
     int root;
     tarn__cache_items sets;
     TARN_TRY(open_root(folder, path, sizeof path, &root, err));
+    if (root < 0) return TARN_OK;
     visit *v = calloc(1, sizeof *v);
     tarn_status status = v ? tarn__cache_sets(root, &sets, err) : tarn__fail_memory(err);
     if (status == TARN_OK) {
@@ -185,7 +198,24 @@ static tarn_status check_files(const visit *v, tarn__cache_head *head, tarn_erro
 typedef struct listing {
     tarn_status (*see)(void *context, const tarn_cache_object *object, tarn_error *err);
     void *context;
+    tarn__cache_indexes indexes;
+    char dataset[1100]; /* of the last object */
+    int64_t used;
 } listing;
+
+/* The indexes of one dataset, or (dataset is NULL) all that were not listed with the
+ * objects of theirs. */
+static tarn_status list_indexes(listing *l, const char *dataset, tarn_error *err)
+{
+    for (size_t i = 0; i < l->indexes.count; i++) {
+        tarn__cache_index *item = &l->indexes.items[i];
+        if (item->listed || (dataset && strcmp(item->dataset, dataset) != 0)) continue;
+        TARN_TRY(tarn__cache_index_see(item, dataset ? l->used : item->used, l->see,
+                                       l->context, err));
+        item->listed = true;
+    }
+    return TARN_OK;
+}
 
 static tarn_status count_cached(const visit *v, const tarn__cache_head *head,
                                 uint64_t *out, tarn_error *err)
@@ -204,9 +234,12 @@ static tarn_status count_cached(const visit *v, const tarn__cache_head *head,
 
 static tarn_status list_one(void *context, visit *v, tarn_error *err)
 {
-    const listing *l = context;
+    listing *l = context;
     tarn__cache_head head;
     if (check_files(v, &head, NULL) != TARN_OK) return TARN_OK;
+    if (strcmp(l->dataset, v->dataset) != 0) TARN_TRY(list_indexes(l, l->dataset, err));
+    snprintf(l->dataset, sizeof l->dataset, "%s", v->dataset);
+    l->used = v->used / 1000000000;
     tarn_cache_object object = {
         .dataset = v->dataset,
         .url = head.url,
@@ -230,10 +263,15 @@ tarn_status tarn_cache_list(const char *folder,
                                                tarn_error *err),
                             void *context, tarn_error *err)
 {
-    listing l = {see, context};
+    listing l = {.see = see, .context = context};
     TARN__NEED(err, "folder", folder);
     TARN__NEED(err, "see", see);
-    return visit_all(folder, list_one, &l, err);
+    TARN_TRY(tarn__cache_indexes_find(folder, &l.indexes, err));
+    tarn_status status = visit_all(folder, list_one, &l, err);
+    if (status == TARN_OK) status = list_indexes(&l, l.dataset, err);
+    if (status == TARN_OK) status = list_indexes(&l, NULL, err);
+    tarn__cache_indexes_reset(&l.indexes);
+    return status;
 }
 
 /* --- Checking ----------------------------------------------------------------------- */
@@ -375,6 +413,8 @@ tarn_status tarn_cache_verify(const char *folder,
     tarn_status status =
         k.data ? visit_all(folder, check_one, &k, err) : tarn__fail_memory(err);
     free(k.data);
+    if (status == TARN_OK)
+        status = tarn__cache_indexes_verify(folder, &o, &k.report, err);
     TARN__FILL_OUT(report, size, k.report);
     return status;
 }
@@ -439,25 +479,35 @@ static void open_usage(tarn__cachedir *dir, int root)
     (void)tarn__cache_usage_open(dir);
 }
 
+/* Closes root. */
+static tarn_status clear_objects(clearing *k, const char *folder, int root,
+                                 tarn_error *err)
+{
+    tarn__cachedir dir;
+    open_usage(&dir, root);
+    k->done.left += tarn__cache_on_disk(root);
+    tarn_status status = visit_all(folder, clear_one, k, err);
+    remove_empty(root);
+    tarn__cache_account(&dir, -(int64_t)k->done.bytes);
+    if (dir.usage_fd >= 0) close(dir.usage_fd);
+    close(root);
+    return status;
+}
+
 tarn_status tarn_cache_clear(const char *folder, const tarn_cache_clear_options *options,
                              tarn_cache_cleared *out, size_t size, tarn_error *err)
 {
     char path[3000];
     int root;
-    tarn__cachedir dir;
     TARN__NEED(err, "folder", folder);
     TARN__NEED(err, "out", out);
     TARN__FILL_ZERO(out, size);
     TARN__OPTIONS(tarn_cache_clear_options, o, TARN_CACHE_CLEAR_OPTIONS_INIT, options,
                   err);
     TARN_TRY(open_root(folder, path, sizeof path, &root, err));
-    open_usage(&dir, root);
-    clearing k = {.o = &o, .done.left = tarn__cache_on_disk(root)};
-    tarn_status status = visit_all(folder, clear_one, &k, err);
-    remove_empty(root);
-    tarn__cache_account(&dir, -(int64_t)k.done.bytes);
-    if (dir.usage_fd >= 0) close(dir.usage_fd);
-    close(root);
+    clearing k = {.o = &o, .done.left = tarn__cache_indexes_on_disk(folder)};
+    tarn_status status = root < 0 ? TARN_OK : clear_objects(&k, folder, root, err);
+    if (status == TARN_OK) status = tarn__cache_indexes_clear(folder, &o, &k.done, err);
     TARN__FILL_OUT(out, size, k.done);
     return status;
 }

@@ -8,6 +8,7 @@
  * on the disk and starts with that sum. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -117,6 +118,40 @@ static uint64_t beyond_free_space(const tarn__cachedir *dir)
     uint64_t taken = UINT64_MAX;
     (void)tarn__add(dir->limits.min_free, (uint64_t)dir->flight, &taken);
     return taken > free_bytes ? taken - free_bytes : 0;
+}
+
+void tarn__cachedir_keep_free(tarn__cachedir *dir, uint64_t most)
+{
+    struct statvfs fs;
+    dir->limits.min_free = most;
+    if (fstatvfs(dir->fd, &fs) != 0) return;
+    uint64_t part = (uint64_t)fs.f_blocks * fs.f_frsize / 16;
+    if (part < most) dir->limits.min_free = part;
+}
+
+/* What fills less than a sixteenth of the space that stays free hardly counts: objects
+ * without any bytes take a little, too. */
+char *tarn__cachedir_problem(tarn__cachedir *dir)
+{
+    const unsigned mb = 1000000;
+    char *text = NULL;
+    struct statvfs fs;
+    if ((!dir->read_only && !beyond_free_space(dir)) || fstatvfs(dir->fd, &fs) != 0 ||
+        tarn__cache_on_disk(dir->fd) > dir->limits.min_free / 16)
+        return NULL;
+    uint64_t free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
+    int n = dir->read_only
+                ? asprintf(&text,
+                           "%s: nothing is cached, because the folder cannot be written "
+                           "to; use another cache folder",
+                           dir->path)
+                : asprintf(&text,
+                           "%s: nothing is cached, because its file system has %llu MB "
+                           "free, and %llu MB stay free (a sixteenth of it, at most 1 "
+                           "GiB); make room, or use a cache folder on another disk",
+                           dir->path, (unsigned long long)(free_bytes / mb),
+                           (unsigned long long)(dir->limits.min_free / mb));
+    return n < 0 ? NULL : text;
 }
 
 /* The wish is written first, and the sum read then: of two processes that do this at the

@@ -561,6 +561,15 @@ static void find_tag(const char *body, size_t len, const char *name, char *out,
     if (to) tarn_printable(out, size, from, (size_t)(to - from));
 }
 
+static bool is_unsigned(const tarn__http *http)
+{
+    const char *shown = http->config.shown;
+    if (strncmp(shown, "s3://", 5) != 0 && strncmp(shown, "gs://", 5) != 0) return false;
+    for (const struct curl_slist *line = http->headers; line; line = line->next)
+        if (strncasecmp(line->data, "authorization:", 14) == 0) return false;
+    return true;
+}
+
 tarn_status tarn__http_fail_status(const tarn__http *http, const char *body, size_t len,
                                    tarn_error *err)
 {
@@ -575,9 +584,15 @@ tarn_status tarn__http_fail_status(const tarn__http *http, const char *body, siz
                        : status == 412 || strcmp(code, "BlobAlreadyExists") == 0
                            ? TARN_ERR_EXISTS
                            : TARN_ERR_IO;
-    const char *meaning = status == 401   ? ": credentials are required"
+    const char *meaning = status == 401 ? ": credentials are required"
+                          : status == 403 && is_unsigned(http)
+                              ? ": access is denied, and no credentials were found, so "
+                                "the request was not signed"
                           : status == 403 ? ": access is denied"
                           : status == 404 ? ": no such object"
+                          : status == 405 || status == 501
+                              ? ": it does not allow this request; uploads "
+                                "need a server that accepts PUT"
                           : status == 412 ? ": the object already exists"
                                           : "";
     return tarn__fail_at(err, kind, http->config.shown, TARN_NO_OFFSET,

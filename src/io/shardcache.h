@@ -28,6 +28,14 @@ TARN_CHECKED tarn_status tarn__cachedir_open(const char *folder,
                                              tarn__cachedir **out, tarn_error *err);
 void tarn__cachedir_close(tarn__cachedir *dir); /* after its objects */
 
+/* Sets limits.min_free: at most this, and at most a sixteenth of the file system. Before
+ * objects are opened. */
+void tarn__cachedir_keep_free(tarn__cachedir *dir, uint64_t most);
+
+/* If nothing can be stored, and nothing is there: why, and what to do. The caller frees
+ * it. NULL: there is room (or no memory for the text). */
+char *tarn__cachedir_problem(tarn__cachedir *dir);
+
 /* The copy of one version of an object. dataset is a text without secrets that is the
  * same for all objects of one dataset. url is what is requested (tarn__object.url): two
  * objects whose URLs differ only in what is hidden must not be taken for each other.

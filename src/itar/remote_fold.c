@@ -239,7 +239,9 @@ static tarn_status drop_coming(tarn__remote_fold *f, tarn_error *err)
 static void explain_missing(const tarn__place_url *p, const char *url, tarn_error *err)
 {
     char *shown, *shards = NULL, path[TARN_ERROR_PATH_MAX];
-    if (!err) return;
+    if (!err || strstr(err->message, "(NoSuchBucket") ||
+        strstr(err->message, "(ContainerNotFound"))
+        return;
     if (p->web && p->only &&
         asprintf(&shards, "%s/%s-{0000..0099}.tar", p->folder, p->only) < 0)
         shards = NULL;

@@ -12,12 +12,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/crc.h"
 #include "base/error.h"
 #include "base/pool.h"
+#include "io/cache_index.h"
 #include "io/object.h"
 #include "io/url.h"
+#include "itar/remote_mend.h"
 #include "itar/remote_place.h"
-#include "itar/remote_version.h"
 #include "tar/keys.h"
 
 enum {
@@ -39,6 +41,7 @@ typedef struct part {
     bool sums;
     state state;
     tarn__object_id id;
+    uint32_t crc; /* CRC-32C of what was fetched */
     tarn_error error;
 } part;
 
@@ -78,8 +81,10 @@ static tarn_status copy_body(part *p, tarn__input *in, const char *shown, int fd
     tarn_status status = fill(in, buffer, &got, err);
     if (status == TARN_OK) status = check_magic(p, shown, buffer, got, err);
     p->id.size = 0;
+    p->crc = 0;
     while (status == TARN_OK && got) {
         p->id.size += got;
+        p->crc = tarn__crc32c(p->crc, buffer, got);
         if (p->id.size > TARN__REMOTE_INDEX_MAX)
             status = tarn__fail_at(err, TARN_ERR_LIMIT, shown, TARN_NO_OFFSET,
                                    "more than %llu bytes",
@@ -204,12 +209,25 @@ static tarn_status load(const attempt *a, const char *folder, tarn_index **out,
     return status;
 }
 
+/* Whether the bytes in memory are those that were fetched. A mapped part with checksums
+ * of its pages is checked page by page, on first use. */
+static bool is_intact(const tarn__contents *c, bool has_pages, uint32_t crc)
+{
+    return (c->mapped && has_pages) || tarn__crc32c(0, c->data, (size_t)c->size) == crc;
+}
+
+/* TARN_END if the copy is damaged. */
 static tarn_status use_known(const attempt *a, const tarn__version *v,
                              tarn__index_copy *out, tarn_error *err)
 {
     out->path = tarn__version_file(v->folder, tarn__version_names[INDEX]);
     if (!out->path) return tarn__fail_memory(err);
-    return load(a, v->folder, &out->index, err);
+    TARN_TRY(load(a, v->folder, &out->index, err));
+    tarn__sums *sums = out->index->sums;
+    if (!is_intact(&out->index->contents, sums, v->crcs[INDEX]) ||
+        (sums && !is_intact(&sums->contents, true, v->crcs[SUMS])))
+        return TARN_END;
+    return tarn__mend_attach(out->index, a->urls, v, err);
 }
 
 /* Takes over staging. */
@@ -220,6 +238,7 @@ static tarn_status use_fetched(const attempt *a, const part *parts, char *stagin
     for (int i = 0; i < TARN__VERSION_FILES; i++) {
         v.has[i] = parts[i].state == FETCHED;
         v.ids[i] = parts[i].id;
+        v.crcs[i] = parts[i].crc;
     }
     tarn_status status = load(a, staging, &out->index, err);
     char *folder =
@@ -232,6 +251,8 @@ static tarn_status use_fetched(const attempt *a, const part *parts, char *stagin
         if (!out->path) status = tarn__fail_memory(err);
     }
     if (folder) {
+        v.folder = folder;
+        if (status == TARN_OK) status = tarn__mend_attach(out->index, a->urls, &v, err);
         free(folder);
         free(staging);
     } else {

@@ -245,7 +245,9 @@ tarn_status tarn__remote_group(tarn__place_url *p, tarn_folds **out, tarn_error 
         TARN_TRY(drop_query(p, err));
     if (p->listed && p->count == 0)
         return tarn__fail_at(err, TARN_ERR_NO_FOLD, p->folder, TARN_NO_OFFSET, "%s%s",
-                             p->glob ? "no object matches " : "no objects here",
+                             p->glob ? "no object matches "
+                                     : "no objects here, and folders in it are not "
+                                       "searched; give the folder of the shards",
                              p->glob ? p->glob : "");
     return tarn__folds_of(p->folder, p->query, p->only, p->files, p->count, out, err);
 }

@@ -47,6 +47,7 @@ void tarn__sums_free(tarn__sums *s)
     }
     if (!s->contents.data) free(s->pages);
     free(s->checked);
+    if (s->mender) s->mender->free(s->mender);
     tarn__contents_close(&s->contents);
     tarn__names_reset(&s->names);
     free(s->stamps);
@@ -296,6 +297,31 @@ static void read_ahead(const tarn__sums *s, tarn__part part, uint64_t page,
     tarn__map_will_need((const unsigned char *)s->data[part] + from, len);
 }
 
+static bool is_regular(const tarn__sums *s, tarn__part part, uint64_t at, size_t len)
+{
+    return part != TARN__PART_ROWS || !s->stride ||
+           tarn__regular_part(s->data[part], s->stride, at / TARN__ROW_SIZE,
+                              len / TARN__ROW_SIZE);
+}
+
+/* Fetches a damaged page of a copy again. TARN_END if that is not possible, because the
+ * index is not a copy, or because the original is damaged as well. */
+static tarn_status mend(const tarn__sums *s, tarn__part part, uint64_t at, size_t len,
+                        uint32_t crc, tarn_error *err)
+{
+    const unsigned char *data = s->data[part];
+    uint64_t start = part == TARN__PART_ROWS
+                         ? s->index_size - s->n_rows * TARN__ROW_SIZE
+                         : (uint64_t)(data - (unsigned char *)s->contents.data);
+    if (!s->mender) return TARN_END;
+    TARN_TRY(
+        s->mender->mend(s->mender, part != TARN__PART_ROWS, start + at, len, crc, err));
+    if (tarn__crc32c(0, data + at, len) == crc) return TARN_OK;
+    return tarn__fail_at(err, TARN_ERR_STALE, s->path, TARN_NO_OFFSET,
+                         "its copy in the cache was damaged, and was replaced; open the "
+                         "dataset again");
+}
+
 tarn_status tarn__sums_check_page(tarn__sums *s, tarn__part part, uint64_t page,
                                   tarn_error *err)
 {
@@ -307,14 +333,16 @@ tarn_status tarn__sums_check_page(tarn__sums *s, tarn__part part, uint64_t page,
         number += tarn__sums_page_count(s, (tarn__part)before);
     if (atomic_load_explicit(&s->checked[number], memory_order_relaxed)) return TARN_OK;
     uint64_t size = s->n_rows * element[part], at = page * PAGE;
-    const unsigned char *data = s->data[part];
     read_ahead(s, part, page, number);
     size_t len = size - at < PAGE ? (size_t)(size - at) : PAGE;
+    const unsigned char *data = s->data[part];
     bool good = tarn__crc32c(0, data + at, len) == s->pages[number];
-    if (good && part == TARN__PART_ROWS && s->stride)
-        good = tarn__regular_part(data, s->stride, at / TARN__ROW_SIZE,
-                                  len / TARN__ROW_SIZE);
-    if (!good)
+    if (!good) {
+        tarn_status status = mend(s, part, at, len, s->pages[number], err);
+        if (status != TARN_OK && status != TARN_END) return status;
+        good = status == TARN_OK;
+    }
+    if (!good || !is_regular(s, part, at, len))
         return tarn__fail_at(
             err, TARN_ERR_FORMAT, s->path, TARN_NO_OFFSET,
             "%s: damaged in page %llu, or changed since; run tarn index again",

@@ -30,6 +30,16 @@ typedef enum tarn__part {
 
 enum { TARN__SUMS_PAGE = 4096 };
 
+/* Where damaged pages are fetched again. */
+typedef struct tarn__mender tarn__mender;
+struct tarn__mender {
+    /* Writes the bytes at an offset of the index or its sums again. TARN_END if those
+     * that it fetches do not have the checksum. */
+    tarn_status (*mend)(tarn__mender *mender, bool sums, uint64_t offset, size_t size,
+                        uint32_t crc, tarn_error *err);
+    void (*free)(tarn__mender *mender);
+};
+
 typedef struct tarn__sums {
     tarn_keys keys;
     uint64_t n_rows;
@@ -46,6 +56,7 @@ typedef struct tarn__sums {
     atomic_uchar *checked;         /* pages already checked; NULL if built */
     char *path;                    /* NULL if built */
     tarn__contents contents;       /* of the file; empty if built */
+    tarn__mender *mender;          /* belongs to the sums; NULL: none */
 } tarn__sums;
 
 tarn__sums *tarn__sums_new(void);

@@ -296,7 +296,8 @@ static tarn_status parse_numbers(const unsigned char *block, uint64_t *out_size,
         if (is_blank(block + SUM_AT, SUM_LEN) ||
             !parse_octal(block + SUM_AT, SUM_LEN, &sum))
             return tarn__fail(err, TARN_ERR_FORMAT,
-                              "not a tar header: the checksum field is not a number");
+                              "not a tar header: the checksum field is not a number%s",
+                              block[0] == '<' ? TARN__WEB_PAGE : "");
         if (!sum_is(block, sum)) goto mismatch;
         TARN_TRY(check_fields(block, err));
         if (!tarn__header_number(block + SIZE_AT, SIZE_LEN, out_size))

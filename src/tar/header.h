@@ -8,6 +8,11 @@
 
 #define TARN__BLOCK 512u
 
+/* Added to messages about what begins like a page of a web server. */
+#define TARN__WEB_PAGE                                                                   \
+    "; it begins with '<', like a web page (the URL of a fold is FOLDER:FOLD, "          \
+    "FOLD.taridx or FOLDER/FOLD-{0000..0099}.tar)"
+
 /* The fields of a block: size of the name, and offsets of the type and of the prefix of
  * the name. */
 #define TARN__NAME_SIZE 100u

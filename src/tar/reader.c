@@ -137,9 +137,12 @@ static tarn_status get_block(tarn_tar *tar, const unsigned char **out, tarn_erro
         return fail(tar, err, TARN_ERR_TRUNCATED,
                     "the end of the archive is missing: no zero block before the end of "
                     "the file");
+    bool page =
+        tar->at == 0 && tarn__tar_get(tar, 0, 1, out, NULL) == TARN_OK && **out == '<';
     return tarn__fail_at(err, TARN_ERR_TRUNCATED, tar->file.path, tar->at,
-                         "the file ends %llu bytes into a header",
-                         (unsigned long long)(size - tar->at));
+                         "the file ends %llu bytes into a header%s",
+                         (unsigned long long)(size - tar->at),
+                         page ? TARN__WEB_PAGE : "");
 }
 
 /* Fetches an extended header with its records and moves past it. */

@@ -7,3 +7,5 @@ masked() { sed -E 's/[0-9]+%?/N/g; s/ +/ /g; s/(read|decode)$/STAGE/; s/^(The bo
 "$TARN" bench --batch 0 basic:train; echo "exit $?"
 "$TARN" bench -f gone basic:train; echo "exit $?"
 "$TARN" bench nowhere; echo "exit $?"
+echo "--- no advice about images where there are none"
+"$TARN" bench -f cls basic:train | grep -c 'smaller images'

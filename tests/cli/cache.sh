@@ -73,6 +73,8 @@ run cache
 mkdir empty
 run cache empty
 run cache nowhere
+run cache nowhere --verify
+run cache nowhere --verify --json
 run cache c --repair
 run cache c --verify --clear
 run cache c --objects --limit 5

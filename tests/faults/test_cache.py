@@ -16,6 +16,8 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "interop"))
+from remote_support import Store, make_shards, tarn  # noqa: E402
 from scenarios import BUILD, run, shimmed  # noqa: E402
 
 FULL = "--full" in sys.argv or bool(os.environ.get("TARN_FULL"))
@@ -90,6 +92,50 @@ def a_full_disk_is_a_notice(scratch):
             subprocess.run(["umount", str(disk)], check=True)
 
 
+def preload():
+    """What Python needs to load an extension with AddressSanitizer."""
+    if "asan" not in str(BUILD):
+        return {}
+    runtime = subprocess.run(["clang-14", "-print-file-name=libclang_rt.asan-x86_64.so"],
+                             capture_output=True, text=True, check=True).stdout.strip()
+    return {"LD_PRELOAD": runtime, "ASAN_OPTIONS": "detect_leaks=0"}
+
+
+def where_nothing_can_be_cached_is_a_warning(scratch):
+    """by the command and by Python; a small disk that has room is used"""
+    disk, store = scratch / "disk", Store()
+    disk.mkdir()
+    make_shards(scratch / "birds", size=20_000)
+    assert tarn("index", "-q", "--sums", scratch / "birds").code == 0
+    store.put_folder(scratch / "birds")
+    url = store.url + "/birds:train"
+    code = ("import sys, warnings, tarn; warnings.simplefilter('always'); "
+            "ds = tarn.open(sys.argv[1], fields=['jpg'], cache=sys.argv[2]); print(ds.info['cache_problem'])")
+    assert mounted(disk, "size=32m")
+    try:
+        done = tarn("extract", url, "-o", scratch / "a", "--cache", disk / "c")
+        assert done.code == 0 and "nothing is cached" not in done.err, done
+        found = tarn("cache", disk / "c").out
+        assert "12 of" not in found and " 0 of" not in found and "objects" in found, found
+        with open(disk / "other", "wb") as f:
+            try:
+                while True:
+                    f.write(bytes(1 << 16))
+            except OSError:
+                pass
+        os.truncate(disk / "other", (disk / "other").stat().st_size - (1 << 20))
+        done = tarn("extract", url, "-o", scratch / "b", "--cache", disk / "d")
+        assert done.code == 0 and done.err.count("nothing is cached") == 1, done
+        assert str(disk / "d") in done.err and "2 MB stay free" in done.err, done
+        done = subprocess.run([sys.executable, "-c", code, url, str(disk / "d")], check=False,
+                              capture_output=True, text=True,
+                              env=dict(os.environ, PYTHONPATH=str(BUILD / "python"), **preload()))
+        assert done.returncode == 0 and "nothing is cached" in done.stdout, done
+        assert done.stderr.count("UserWarning") == 1, done
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
 def a_read_only_disk_is_read(scratch):
     disk = scratch / "still"
     disk.mkdir()
@@ -152,7 +198,7 @@ def main():
     mounting = "" if inside else "mounting needs root"
     plain = "the interpreter has another runtime of the sanitizer" if "asan" in str(BUILD) else mounting
     tests = [(every_call_may_fail, ""), (a_full_disk_is_a_notice, mounting), (a_read_only_disk_is_read, mounting),
-             (a_dataset_is_read_with_a_full_disk, plain)]
+             (where_nothing_can_be_cached_is_a_warning, mounting), (a_dataset_is_read_with_a_full_disk, plain)]
     failed = 0
     print(f"1..{len(tests)}", flush=True)
     for number, (test, impossible) in enumerate(tests, 1):

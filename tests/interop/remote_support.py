@@ -57,6 +57,7 @@ class Store(http.server.ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.objects, self.log = {}, []
         self.etags = self.dates = True
+        self.refusal = 405  # the status of uploads
         self.before = None  # called with the path before each response
         threading.Thread(target=self.serve_forever, daemon=True).start()
         self.url = f"http://127.0.0.1:{self.server_port}"
@@ -77,6 +78,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def log_message(self, *_):
         pass
+
+    def do_PUT(self):
+        self.send_error(self.server.refusal)
+        self.close_connection = True
 
     def do_GET(self):
         path = urllib.parse.unquote(self.path)

@@ -45,6 +45,13 @@ def versions(cache):
     return [x for x in pathlib.Path(cache).glob("index/*/*") if not x.name.startswith(".")]
 
 
+def flip(path, at):
+    """Changes a byte."""
+    data = bytearray(path.read_bytes())
+    data[at] ^= 0x10
+    path.write_bytes(data)
+
+
 # --- nginx --------------------------------------------------------------------------------
 
 
@@ -67,6 +74,20 @@ def nginx_checks(nginx, scratch):
         good(tarn("index", command[2].replace("0099", "0002"), "-o", scratch / "made"))
         same_files(scratch / "made", local)
         expect(info(shards, "--index", scratch / "made/train.taridx")["samples"] == 12)
+
+    def pages():
+        """a web page where an archive is expected gives the forms of URLs"""
+        for name, size in (("page", 26), ("long", 2000)):
+            (birds / name).write_bytes(b"<html>".ljust(size, b" "))
+            bad(tarn("info", base + "/" + name), "like a web page", "FOLDER:FOLD")
+            (birds / name).unlink()
+
+    def unnamed():
+        """a folder where an archive is expected gives the forms of folds"""
+        outcome = tarn("index", base, "-o", scratch / "widx")
+        expect(outcome.code == 2, outcome)
+        for part in ("read as one archive", ".taridx", "FOLDER:FOLD"):
+            expect(part in outcome.err, part, outcome)
 
     def identical():
         """the index of remote shards is byte for byte that of local copies"""
@@ -172,7 +193,7 @@ def nginx_checks(nginx, scratch):
                     expect("pass-word" not in outcome.out + outcome.err, outcome)
                     expect("se-cret" not in outcome.out + outcome.err, outcome)
 
-    return [missing, identical, refused, uploads, forms, names_needed, parts, wrong, shards_changed,
+    return [missing, pages, unnamed, identical, refused, uploads, forms, names_needed, parts, wrong, shards_changed,
             secrets]
 
 
@@ -295,10 +316,99 @@ def store_checks(store, scratch):
                      lambda x: (x / "index.tarsum").unlink(), lambda x: (x / "id").write_bytes(b"?"),
                      lambda x: (x / "index.taridx").write_bytes(
                          bytes((x / "index.taridx").stat().st_size)),
-                     lambda x: (x / "id").write_text((x / "id").read_text() + "more\n")):
+                     lambda x: (x / "id").write_text((x / "id").read_text() + "more\n"),
+                     lambda x: flip(x / "index.taridx", -20), lambda x: flip(x / "index.tarsum", -3)):
             harm(versions(cache)[0])
+            expect(index_requests("--cache", cache) != same, "a damaged copy was used")
             expect(info(fold, "--cache", cache)["samples"] == 15)
             expect(index_requests("--cache", cache) == same)
+
+    def mapped():
+        """damaged pages of a large index are fetched again when they are used"""
+        large = indexed(scratch / "large", shards=1, samples=17000, size=10)
+        store.put_folder(large, "/large/")
+        own, url = scratch / "large_cache", store.url + "/large:train"
+        every = tarn("ls", "-1", url, "--cache", own).out
+        expect(every.count("\n") == 17000)
+        copy = versions(own)[0]
+        last = every.split()[-1]
+        for name, at, read in (("taridx", 600_000, ("ls", "-1", url)),
+                               ("tarsum", -200_000, ("get", url, last, "cls")),
+                               ("tarsum", -5, ("get", url, last, "cls"))):
+            wanted = tarn(*read).out
+            flip(copy / f"index.{name}", at)
+            outcome = tarn("cache", own, "--verify")
+            expect(outcome.code == 1 and str(copy / f"index.{name}") in outcome.out, outcome)
+            store.taken()
+            outcome = tarn(*read, "--cache", own)
+            good(outcome)
+            expect(outcome.out == wanted, "other bytes")
+            taken = [x.status for x in store.taken() if x.path.endswith(name)]
+            expect(taken.count(206) >= (at != -200_000) and 200 not in taken, name, taken)
+            if 206 in taken:
+                expect((copy / f"index.{name}").read_bytes() == (large / f"train.{name}").read_bytes())
+                good(tarn("cache", own, "--verify"))
+            else:  # the page was not needed
+                flip(copy / f"index.{name}", at)
+        flip(copy / "index.taridx", 600_000)
+        opened = []
+
+        def before(path):
+            if path.endswith("taridx") and path in opened:
+                store.objects.pop(path, None)
+            opened.append(path)
+        store.before = before
+        outcome = tarn("ls", "-1", url, "--cache", own)
+        store.before = None
+        bad(outcome, str(copy / "index.taridx"), "cannot be repaired", "404")
+        store.put_folder(large, "/large/")
+        good(tarn("ls", "-1", url, "--cache", own))
+        broken = bytearray(store.objects["/large/train.taridx"])
+        broken[600_000] ^= 1
+        store.objects["/large/train.taridx"] = bytes(broken)
+        bad(tarn("ls", "-1", url, "--cache", own), store.url + "/large/train.tarsum", "tarn index again")
+
+    def maintained():
+        """tarn cache lists, checks, repairs and clears the copies of indexes"""
+        def run(*args, code=0):
+            outcome = tarn("cache", own, *args)
+            expect(outcome.code == code, outcome)
+            return outcome.out
+        own = scratch / "verified"
+        good(tarn("verify", fold, "--cache", own))
+        expect("keep the index here, but not the shards" in
+               " ".join(tarn("verify", "--help").out.split()))
+        expect("1 dataset, 2 objects" in run(), run())
+        own = scratch / "maintained"
+        info(fold, "--cache", own)
+        text = run("--objects")
+        expect(text.startswith(fold + ": 2 objects"), text)
+        expect("1 dataset, 2 objects" in text and "/birds/train.tarsum" in text, text)
+        size = sum((folder / f"train.{e}").stat().st_size for e in ENDINGS)
+        expect(f"2 objects, {size} bytes checked: all good" in run("--verify"))
+        for name in ("index.taridx", "index.tarsum", "id"):
+            damaged = versions(own)[0]
+            flip(damaged / name, 1)
+            expect(str(damaged) in run("--verify", code=1))
+            expect("1 problem, 0 left after repair" in run("--verify", "--repair"))
+            expect(versions(own) == [], "not removed")
+            expect(index_requests("--cache", own) == fresh)
+        expect("removed 0 objects" in run("--clear=*/nothing"))
+        expect(len(versions(own)) == 1)
+        text = run("--clear=" + fold)
+        expect("removed 2 objects" in text and "; 0 bytes left" in text, text)
+        expect(not (own / "index").exists())
+        expect(index_requests("--cache", own) == fresh)
+        (own / "index/mine").write_bytes(b"")
+        run("--clear", "-q")
+        expect([x.name for x in (own / "index").iterdir()] == ["mine"])
+
+    def no_uploads():
+        """a server that takes no uploads is explained"""
+        for status in (405, 501):
+            store.refusal = status
+            bad(tarn("index", store.url + "/birds/train-{0000..0002}.tar", "-o", store.url + "/new"),
+                str(status), "a server that accepts PUT")
 
     def left_over():
         """what a killed process left is not used, and removed after a day"""
@@ -368,7 +478,7 @@ def store_checks(store, scratch):
         good(tarn("info", url, "--cache", cache))
         expect(len(store.taken()) <= 4, "requests at opening")
 
-    return [twice, dates, replaced, damaged, left_over, unusable, between, together, many]
+    return [twice, dates, replaced, damaged, mapped, maintained, no_uploads, left_over, unusable, between, together, many]
 
 
 def renamed(archive, number):
@@ -403,6 +513,14 @@ def s3_checks(moto, scratch):
             expect(info(url, env=env)["samples"] == 12, url)
         bad(tarn("info", "s3://bucket/birds/none-*.tar", env=env), "none-*.tar: no object matches")
         bad(tarn("info", "s3://bucket/nothing", env=env), "s3://bucket/nothing", "no objects")
+        bad(tarn("info", "s3://bucket", env=env), "no objects here", "give the folder of the shards")
+        outcome = tarn("info", "s3://nobucket/birds:train", env=env)
+        bad(outcome, "s3://nobucket/birds/train.taridx", "404", "NoSuchBucket")
+        expect("tarn index" not in outcome.err, outcome)
+        nobody = {k: v for k, v in env.items() if "KEY" not in k and "TOKEN" not in k}
+        nobody |= {"AWS_EC2_METADATA_DISABLED": "true", "HOME": str(scratch)}
+        bad(tarn("info", "s3://bucket/birds:train", env=nobody), "403", "no credentials were found",
+            "not signed")
         bad(tarn("info", "s3://bucket/birds:val", env=env), "no index here",
             "tarn index 's3://bucket/birds:val' -o FOLDER")
 

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "io/file.h"
@@ -502,6 +503,37 @@ static void some_space_of_the_disk_stays_free(void **state)
     tarn__cachedir_close(cache);
 }
 
+static void a_cache_that_can_store_nothing_says_why(void **state)
+{
+    (void)state;
+    struct statvfs fs;
+    tarn__cachedir *cache = open_cache("c", 0);
+    assert_int_equal(statvfs(in("c"), &fs), 0);
+    tarn__cachedir_keep_free(cache, 1);
+    assert_int_equal(cache->limits.min_free, 1);
+    assert_null(tarn__cachedir_problem(cache));
+    tarn__cachedir_keep_free(cache, UINT64_MAX);
+    assert_int_equal(cache->limits.min_free, (uint64_t)fs.f_blocks * fs.f_frsize / 16);
+    cache->limits.min_free = UINT64_MAX;
+    char *text = tarn__cachedir_problem(cache);
+    assert_non_null(text);
+    assert_non_null(strstr(text, cache->path));
+    assert_non_null(strstr(text, "nothing is cached, because its file system has"));
+    free(text);
+    cache->limits.min_free = 1;
+    tarn__cached *c = open_object(cache, URL, "1");
+    fill(c);
+    cache->read_only = true;
+    assert_null(tarn__cachedir_problem(cache));
+    cache->limits.min_free = 1 << 30;
+    text = tarn__cachedir_problem(cache);
+    assert_non_null(text);
+    assert_non_null(strstr(text, "cannot be written"));
+    free(text);
+    tarn__cached_close(c);
+    tarn__cachedir_close(cache);
+}
+
 static void other_datasets_are_evicted_longest_unused_first(void **state)
 {
     (void)state;
@@ -686,6 +718,7 @@ int main(void)
         IN_OWN_FOLDER(what_is_cached_stays_and_the_rest_passes),
         IN_OWN_FOLDER(hits_of_an_epoch_are_the_share_that_is_cached),
         IN_OWN_FOLDER(some_space_of_the_disk_stays_free),
+        IN_OWN_FOLDER(a_cache_that_can_store_nothing_says_why),
         IN_OWN_FOLDER(other_datasets_are_evicted_longest_unused_first),
         IN_OWN_FOLDER(what_is_open_is_not_evicted),
         IN_OWN_FOLDER(old_versions_are_evicted_first),

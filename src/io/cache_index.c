@@ -1,5 +1,5 @@
 /* The folders of versions, and the file id. */
-#include "itar/remote_version.h"
+#include "io/cache_index.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -14,13 +14,13 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/number.h"
-#include "tar/keys.h"
+#include "io/cache_inside.h"
 
 enum { ID_MAX = 8 << 10, LEFT_OVER_SECONDS = 24 * 3600 };
 
 const char *const tarn__version_names[TARN__VERSION_FILES] = {"index.taridx",
                                                               "index.tarsum"};
-static const char id_title[] = "tarn index 1";
+static const char id_title[] = "tarn index 2";
 
 char *tarn__version_file(const char *folder, const char *name)
 {
@@ -55,11 +55,6 @@ void tarn__version_remove(const char *folder)
     rmdir(folder);
 }
 
-static bool is_version(const char *name)
-{
-    return strlen(name) == 16 && strspn(name, "0123456789abcdef") == 16;
-}
-
 static bool is_left_over(const char *path, const char *name)
 {
     struct stat st;
@@ -76,7 +71,7 @@ static void remove_others(const char *entry, const char *keep)
     while (dir && (found = readdir(dir))) {
         char *path = tarn__version_file(entry, found->d_name);
         if (path && strcmp(path, keep) != 0 &&
-            (is_version(found->d_name) || is_left_over(path, found->d_name)))
+            (tarn__cache_is_dataset(found->d_name) || is_left_over(path, found->d_name)))
             tarn__version_remove(path);
         free(path);
     }
@@ -114,11 +109,11 @@ static tarn_status compose_id(const char *shown, const tarn__version *v, tarn__b
     for (int i = 0; i < TARN__VERSION_FILES; i++) {
         const tarn__object_id *id = &v->ids[i];
         if (v->has[i])
-            TARN_TRY(tarn__buf_printf(out, err, "%llu\n%s\n%s\n",
-                                      (unsigned long long)id->size, id->etag,
+            TARN_TRY(tarn__buf_printf(out, err, "%llu\n%u\n%s\n%s\n",
+                                      (unsigned long long)id->size, v->crcs[i], id->etag,
                                       id->modified));
         else
-            TARN_TRY(tarn__buf_printf(out, err, "-\n\n\n"));
+            TARN_TRY(tarn__buf_printf(out, err, "-\n0\n\n\n"));
     }
     return TARN_OK;
 }
@@ -142,22 +137,33 @@ static bool take_text(char **at, char *out, size_t size)
     return true;
 }
 
-static bool parse_id(char *text, tarn__version *v)
+static bool take_number(char **at, uint64_t max, uint64_t *out)
 {
     char *line;
+    return take_line(at, &line) && tarn__digits(line, strlen(line), max, out);
+}
+
+static bool parse_id(char *text, tarn__version *v)
+{
+    char *line, *url;
+    uint64_t crc;
     if (!take_line(&text, &line) || strcmp(line, id_title) != 0) return false;
-    if (!take_line(&text, &line)) return false;
+    if (!take_line(&text, &url)) return false;
     for (int i = 0; i < TARN__VERSION_FILES; i++) {
         tarn__object_id *id = &v->ids[i];
         if (!take_line(&text, &line)) return false;
         v->has[i] = strcmp(line, "-") != 0;
         if (v->has[i] && !tarn__digits(line, strlen(line), UINT64_MAX, &id->size))
             return false;
+        if (!take_number(&text, UINT32_MAX, &crc)) return false;
+        v->crcs[i] = (uint32_t)crc;
         if (!take_text(&text, id->etag, sizeof id->etag) ||
             !take_text(&text, id->modified, sizeof id->modified))
             return false;
     }
-    return v->has[TARN__VERSION_INDEX] && !*text;
+    if (!v->has[TARN__VERSION_INDEX] || *text) return false;
+    v->url = strdup(url);
+    return v->url != NULL;
 }
 
 /* Whether the files of a version exist and have their sizes. */
@@ -189,6 +195,7 @@ static bool read_id(tarn__version *v)
 void tarn__version_reset(tarn__version *v)
 {
     free(v->folder);
+    free(v->url);
     *v = (tarn__version){0};
 }
 
@@ -201,7 +208,7 @@ bool tarn__version_find(const char *entry, tarn__version *out)
     *out = (tarn__version){0};
     while (dir && (found = readdir(dir))) {
         tarn__version v = {0};
-        if (!is_version(found->d_name) ||
+        if (!tarn__cache_is_dataset(found->d_name) ||
             !(v.folder = tarn__version_file(entry, found->d_name)))
             continue;
         if (stat(v.folder, &st) != 0 || (out->folder && st.st_mtime < newest) ||
@@ -215,6 +222,102 @@ bool tarn__version_find(const char *entry, tarn__version *out)
     }
     if (dir) closedir(dir);
     return out->folder != NULL;
+}
+
+/* --- All versions ------------------------------------------------------------------ */
+
+typedef struct each {
+    tarn_status (*see)(void *context, const tarn__version *version, tarn_error *err);
+    void *context;
+} each;
+
+static tarn_status each_version(const each *e, const char *path, tarn_error *err)
+{
+    tarn__version v = {.folder = strdup(path)};
+    if (!v.folder) return tarn__fail_memory(err);
+    if (!read_id(&v)) {
+        free(v.url);
+        v.url = NULL;
+    }
+    tarn_status status = e->see(e->context, &v, err);
+    tarn__version_reset(&v);
+    return status;
+}
+
+/* Calls one for each folder with a name of the cache. Links are not followed. */
+static tarn_status each_folder(const each *e, const char *path,
+                               tarn_status (*one)(const each *e, const char *path,
+                                                  tarn_error *err),
+                               tarn_error *err)
+{
+    struct dirent *found;
+    struct stat st;
+    tarn_status status = TARN_OK;
+    DIR *dir = lstat(path, &st) == 0 && S_ISDIR(st.st_mode) ? opendir(path) : NULL;
+    while (dir && status == TARN_OK && (found = readdir(dir))) {
+        if (!tarn__cache_is_dataset(found->d_name)) continue;
+        char *inner = tarn__version_file(path, found->d_name);
+        if (!inner)
+            status = tarn__fail_memory(err);
+        else if (lstat(inner, &st) == 0 && S_ISDIR(st.st_mode))
+            status = one(e, inner, err);
+        free(inner);
+    }
+    if (dir) closedir(dir);
+    return status;
+}
+
+static tarn_status each_index(const each *e, const char *path, tarn_error *err)
+{
+    return each_folder(e, path, each_version, err);
+}
+
+tarn_status tarn__version_each(const char *cache,
+                               tarn_status (*see)(void *context,
+                                                  const tarn__version *version,
+                                                  tarn_error *err),
+                               void *context, tarn_error *err)
+{
+    each e = {see, context};
+    char *path = tarn__version_file(cache, "index");
+    if (!path) return tarn__fail_memory(err);
+    tarn_status status = each_folder(&e, path, each_index, err);
+    free(path);
+    return status;
+}
+
+static tarn_status remove_folder(const each *e, const char *path, tarn_error *err)
+{
+    (void)e;
+    (void)err;
+    (void)rmdir(path);
+    return TARN_OK;
+}
+
+void tarn__version_tidy(const char *cache)
+{
+    each e = {0};
+    char *path = tarn__version_file(cache, "index");
+    if (!path) return;
+    (void)!each_folder(&e, path, remove_folder, NULL);
+    (void)rmdir(path);
+    free(path);
+}
+
+char *tarn__version_dataset(const char *url)
+{
+    const char ending[] = ".taridx";
+    char *text = strdup(url);
+    if (!text) return NULL;
+    size_t len = strcspn(text, "?");
+    text[len] = '\0';
+    char *slash = strrchr(text, '/');
+    if (len < sizeof ending || strcmp(text + len - (sizeof ending - 1), ending) != 0 ||
+        !slash)
+        return text;
+    text[len - (sizeof ending - 1)] = '\0';
+    *slash = ':';
+    return text;
 }
 
 /* --- Publishing ----------------------------------------------------------------------
@@ -279,7 +382,9 @@ static bool take_place(const char *staging, const char *folder, bool damaged)
 {
     tarn__version there = {.folder = (char *)(uintptr_t)folder};
     if (errno != EEXIST && errno != ENOTEMPTY) return false;
-    if (!damaged && read_id(&there)) {
+    bool good = !damaged && read_id(&there);
+    free(there.url);
+    if (good) {
         tarn__version_remove(staging);
         return true;
     }
@@ -291,14 +396,16 @@ char *tarn__version_publish(const char *entry, const char *shown, const tarn__ve
                             const char *staging, bool damaged)
 {
     tarn__buf text;
-    char *folder = NULL;
+    char *folder = NULL, name[TARN__CACHE_ID];
     tarn__buf_init(&text, ID_MAX);
     bool good = can_ask_again(v) && compose_id("", v, &text, NULL) == TARN_OK &&
-                write_id(shown, v, staging, NULL) == TARN_OK && sync_files(v, staging) &&
-                asprintf(&folder, "%s/%016llx", entry,
-                         (unsigned long long)tarn__key_hash(text.data, text.size)) >= 0;
+                write_id(shown, v, staging, NULL) == TARN_OK && sync_files(v, staging);
+    if (good) {
+        tarn__cache_dataset_name(name, text.data);
+        folder = tarn__version_file(entry, name);
+    }
     tarn__buf_reset(&text);
-    if (!good) return NULL;
+    if (!folder) return NULL;
     if (rename(staging, folder) != 0 && !take_place(staging, folder, damaged)) {
         free(folder);
         return NULL;
