@@ -29,13 +29,13 @@ from peers.contest import Contest, Row
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
-SHORT = {"d1": 40_000, "d2": 2_000, "shards d1": 200_000, "shards d2": 20_000, "write d1": 20_000, "write d2": 1_000, "epoch": 1_024, "resume": 40_000,
+SHORT = {"d1": 40_000, "small": 20_000, "d2": 2_000, "shards d1": 200_000, "shards d2": 20_000, "write d1": 20_000, "write d2": 1_000, "epoch": 1_024, "resume": 40_000,
          "pack": 40_000, "rows": 200_000, "growth": (1_000, 10_000, 100_000, 1_000_000), "pictures": 128,
          "rounds": 3, "seconds": 0.6, "cold_reads": 1_024}
-FULL = {"d1": 200_000, "d2": 20_000, "shards d1": 200_000, "shards d2": 20_000, "write d1": 100_000, "write d2": 4_000, "epoch": 10_000, "resume": 200_000,
+FULL = {"d1": 200_000, "small": 100_000, "d2": 20_000, "shards d1": 200_000, "shards d2": 20_000, "write d1": 100_000, "write d2": 4_000, "epoch": 10_000, "resume": 200_000,
         "pack": 200_000, "rows": 1_000_000, "growth": (1_000, 10_000, 100_000, 1_000_000, 10_000_000),
         "pictures": 512, "rounds": 5, "seconds": 2.0, "cold_reads": 8_192}
-TINY = {**SHORT, "d1": 600, "d2": 100, "shards d1": 600, "shards d2": 100, "write d1": 100, "write d2": 100, "epoch": 100, "resume": 1_200, "pack": 100,
+TINY = {**SHORT, "d1": 600, "small": 600, "d2": 100, "shards d1": 600, "shards d2": 100, "write d1": 100, "write d2": 100, "epoch": 100, "resume": 1_200, "pack": 100,
         "rows": 100, "growth": (100,), "pictures": 2, "rounds": 1, "seconds": 0.01, "cold_reads": 64}
 
 
@@ -50,6 +50,8 @@ def plan(sizes):
         yield "cold batches", kind, sizes[kind]
         yield "write", kind, sizes[f"write {kind}"]
         yield "verify", kind, sizes[f"shards {kind}"]
+    yield "sequential", "small", sizes["small"]
+    yield "cold sequential", "small", sizes["small"]
     yield "epoch", "d2", sizes["epoch"]
     yield "resume", "d1", sizes["resume"]
     for kind in ("pack", "rows"):
@@ -113,7 +115,7 @@ def save(result, path):
 def check(args):
     """TAP: each contestant reads what was written."""
     contest, number, failed = Contest(args), 0, 0
-    for kind in ("d1", "d2", "tiny", "pack", "rows"):
+    for kind in ("d1", "small", "d2", "tiny", "pack", "rows"):
         if kind == "d2":
             contest.draw()
         for peer in contest.peers:

@@ -1,11 +1,12 @@
 /* The plain loop of libcurl-multi that bench/cloud.py compares with: downloads ranges, a
  * number of them at once, into memory, or into files.
  *
- *     plain_loop CONNECTIONS [FOLDER] < RANGES
+ *     plain_loop CONNECTIONS UNTIMED [FOLDER] < RANGES
  *
  * Each line of RANGES is a URL, the first and the last byte. The files in FOLDER have the
- * last parts of the URLs as names. Prints seconds, seconds of
- * CPU time, and the median of the seconds of a range. */
+ * last parts of the URLs as names. The first UNTIMED ranges open the connections and fill
+ * the caches; of the others it prints seconds, seconds of CPU time, and the median of the
+ * seconds of a range. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -101,16 +102,15 @@ static void make_slot(slot *s)
     curl_easy_setopt(s->easy, CURLOPT_PRIVATE, s);
 }
 
-static void download(CURLM *multi, slot *slots, size_t at_once)
+/* The next ranges, up to number end. */
+static void download(CURLM *multi, slot *slots, size_t at_once, size_t end)
 {
-    size_t done = 0;
+    size_t done = next_range;
     int running, left;
     CURLMsg *message;
-    for (size_t i = 0; i < at_once && next_range < count; i++) {
-        make_slot(&slots[i]);
+    for (size_t i = 0; i < at_once && next_range < end; i++)
         ask(multi, &slots[i]);
-    }
-    while (done < count) {
+    while (done < end) {
         curl_multi_perform(multi, &running);
         while ((message = curl_multi_info_read(multi, &left))) {
             slot *s;
@@ -121,10 +121,10 @@ static void download(CURLM *multi, slot *slots, size_t at_once)
             if (folder) store(s);
             curl_easy_getinfo(s->easy, CURLINFO_TOTAL_TIME, &times[done]);
             curl_multi_remove_handle(multi, s->easy);
-            if (next_range < count) ask(multi, s);
+            if (next_range < end) ask(multi, s);
             done++;
         }
-        if (done < count) curl_multi_poll(multi, NULL, 0, 1000, NULL);
+        if (done < end) curl_multi_poll(multi, NULL, 0, 1000, NULL);
     }
 }
 
@@ -134,24 +134,35 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+static double cpu(void)
+{
+    struct rusage used;
+    getrusage(RUSAGE_SELF, &used);
+    return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+           1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+}
+
 int main(int argc, char **argv)
 {
     static slot slots[MOST];
-    struct rusage used;
-    size_t at_once = argc == 2 || argc == 3 ? (size_t)atoi(argv[1]) : 0;
-    if (at_once < 1 || at_once > MOST) die("plain_loop CONNECTIONS [FOLDER] < RANGES");
-    if (argc == 3) folder = argv[2];
+    size_t at_once = argc == 3 || argc == 4 ? (size_t)atoi(argv[1]) : 0;
+    if (at_once < 1 || at_once > MOST)
+        die("plain_loop CONNECTIONS UNTIMED [FOLDER] < RANGES");
+    size_t untimed = (size_t)atoi(argv[2]);
+    if (argc == 4) folder = argv[3];
     read_ranges();
-    if (!(times = calloc(count + 1, sizeof *times))) die("out of memory");
+    if (untimed >= count) die("no ranges");
+    if (!(times = calloc(count, sizeof *times))) die("out of memory");
     curl_global_init(CURL_GLOBAL_DEFAULT);
-    double began = now();
-    download(curl_multi_init(), slots, at_once);
+    CURLM *multi = curl_multi_init();
+    for (size_t i = 0; i < at_once; i++)
+        make_slot(&slots[i]);
+    download(multi, slots, at_once, untimed);
+    double began = now(), used = cpu();
+    download(multi, slots, at_once, count);
     double seconds = now() - began;
-    getrusage(RUSAGE_SELF, &used);
-    qsort(times, count, sizeof *times, by_value);
-    printf("%.6f %.6f %.7f\n", seconds,
-           (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
-               1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec),
-           times[count / 2]);
+    used = cpu() - used;
+    qsort(times + untimed, count - untimed, sizeof *times, by_value);
+    printf("%.6f %.6f %.7f\n", seconds, used, times[untimed + (count - untimed) / 2]);
     return 0;
 }

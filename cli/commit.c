@@ -68,6 +68,7 @@ static const cli_example examples[] = {
     {"tarn commit data/birds", "then, once: publish the fold"},
     {"tarn commit data/birds:train --append", "add the shards to a fold that exists"},
     {"tarn commit data/birds --discard", "give up: remove what the tasks wrote"},
+    {"tarn commit s3://bucket/birds", "the same in an object store"},
     {NULL, NULL}};
 
 const cli_command cli_commit = {
@@ -90,7 +91,10 @@ const cli_command cli_commit = {
         "it "
         "changes nothing.\n\nShards get their names as hard links, or as copies where "
         "links are not possible. The index is sorted on the disk, so the memory needed "
-        "hardly grows with the number of samples.",
+        "hardly grows with the number of samples.\n\nThe target may also be "
+        "s3://bucket/DIR. Tasks then send their shards while they write them, and the "
+        "commit has the store copy them to their names. The index is replaced last, on "
+        "the condition that nobody else has changed it.",
     .options = options,
     .examples = examples,
     .run = run,

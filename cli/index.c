@@ -322,7 +322,11 @@ static tarn_status index_one(const cli_args *args, const tarn_listed_fold *fold,
     const char *output = cli_value(args, "output");
     char *path = output_of(output, fold->name);
     tarn_status status;
-    if (is_url(output)) {
+    if (is_url(output) && o->tasks) {
+        tarn_listed_fold part = *fold;
+        part.index_path = path;
+        status = index_fold(&part, &one, json, err);
+    } else if (is_url(output)) {
         status =
             index_and_upload(fold, &one, path, cli_has(args, "overwrite"), json, err);
     } else {
@@ -403,8 +407,12 @@ static int run(const cli_args *args)
     o.progress = cli_progress_step;
     o.progress_context = &progress;
     bool remote = tarn_remote_form(args->words[0]) != TARN_REMOTE_NONE;
-    if (o.tasks && (remote || cli_has(args, "output")))
-        return cli_usage(args->command, "--task applies to the folds of a local folder");
+    const char *output = cli_value(args, "output");
+    if (o.tasks && (remote ? !output || !is_url(output) : output != NULL))
+        return cli_usage(args->command,
+                         "--task applies to the folds of a local folder, or to remote "
+                         "shards with their folder as -o, where tarn commit finds the "
+                         "parts");
     if (remote) return index_remote(args, &o, &json);
     if (cli_has(args, "overwrite"))
         return cli_usage(args->command, "--overwrite applies to an index that is "
@@ -473,6 +481,8 @@ static const cli_example examples[] = {
      "the same for a web server"},
     {"tarn index s3://bucket/birds:train -o s3://bucket/birds",
      "upload the index to the shards"},
+    {"tarn index s3://bucket/birds:train -o s3://bucket/birds --task 0/8",
+     "index an eighth of them; tarn commit s3://bucket/birds joins all parts"},
     {NULL, NULL}};
 
 const cli_command cli_index = {

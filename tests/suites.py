@@ -19,7 +19,7 @@ KINDS = ("unit", "fuzz", "cli", "interop", "faults", "hostile", "python", "docs"
 LONG = (
     "python/test_docs", "python/test_chains", "interop/test_tar_programs", "hostile/test_limits",
     "faults/test_write", "faults/test_calls", "docs/test_demo", "docs/test_guides",
-    "interop/test_http", "interop/test_fetch", "interop/test_s3", "python/test_wds_reader", "python/test_torch",
+    "interop/test_http", "interop/test_fetch", "interop/test_s3", "interop/test_store_tasks", "python/test_wds_reader", "python/test_torch",
     "unit/test_memory", "unit/test_filters", "unit/test_loader_memory", "faults/test_processes",
     "interop/test_image", "interop/test_png", "interop/test_pack", "interop/test_webdataset_writer",
     "unit/test_dataset", "hostile/test_changed", "unit/test_cold", "unit/test_damage_fold",

@@ -1,6 +1,7 @@
 """The samples of all contestants, generated from seeds and the same every time.
 
   d1    {bin 1 KB, cls 2 B}; bin begins with the number of the sample
+  small d1 in shards of 20 samples
   d2    {jpg, mean 91 KB, 500 x 375 pixels; json, some 40 B}; each jpg differs in a comment
   tiny  {bin 16 B}, for large numbers of samples
   pack  {bin 1 KB}, records
@@ -12,11 +13,12 @@ import json
 import pathlib
 import random
 
-FIELDS = {"d1": ("bin", "cls"), "d2": ("jpg", "json"), "tiny": ("bin",), "pack": ("bin",),
+FIELDS = {"d1": ("bin", "cls"), "small": ("bin", "cls"), "d2": ("jpg", "json"), "tiny": ("bin",), "pack": ("bin",),
           "rows": ("x",)}
-BATCH = {"d1": 256, "d2": 64, "tiny": 256, "pack": 256, "rows": 256}
+BATCH = {"d1": 256, "small": 256, "d2": 64, "tiny": 256, "pack": 256, "rows": 256}
 POOL = 1 << 22
 SHARDS = 4
+SMALL_SHARD = 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Data:
 
     @property
     def per_shard(self):
-        return -(-self.samples // SHARDS)
+        return SMALL_SHARD if self.kind == "small" else -(-self.samples // SHARDS)
 
     def sample(self, number):
         """Key and fields of one sample."""
@@ -83,6 +85,7 @@ def photograph(data, number):
 
 MAKERS = {
     "d1": lambda data, i: {"bin": block(i, 1024), "cls": b"%02d" % (i % 100)},
+    "small": lambda data, i: MAKERS["d1"](data, i),
     "d2": photograph,
     "tiny": lambda data, i: {"bin": block(i, 16)},
     "pack": lambda data, i: {"bin": block(i, 1024)},

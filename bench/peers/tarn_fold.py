@@ -12,7 +12,7 @@ from . import base
 
 
 class Peer(base.Peer):
-    kinds = ("d1", "d2", "tiny")
+    kinds = ("d1", "small", "d2", "tiny")
     settings = ("`DatasetWriter.write_many` with `sync=False` (this includes the index and the checksums), and also "
                 "durable; `tarn.open`, samples as dicts of bytes and of views; `Dataset.batch` into a buffer that "
                 "is reused, also with two Python threads; `loader(threads=2)`, with JPEGs decoded at the smallest "

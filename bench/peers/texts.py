@@ -12,6 +12,7 @@ class Text:
 
 KINDS = {
     "d1": "samples of 1 KB",
+    "small": "samples of 1 KB, 20 per shard",
     "d2": "samples of a 91 KB JPEG",
     "pack": "record packs, records of 1 KB",
     "rows": "arrays, rows of 64 floats",

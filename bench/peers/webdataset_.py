@@ -8,7 +8,7 @@ from . import base, images
 
 class Peer(base.Peer):
     package = "webdataset"
-    kinds = ("d1", "d2", "tiny")
+    kinds = ("d1", "small", "d2", "tiny")
     reads = "tarn"
     settings = ("`ShardWriter` with `mtime=0` and `encoder=False`, its faster settings (no pax headers); reads the "
                 "same plain ustar shards as tarn; epochs with `shardshuffle`, a shuffle buffer of 1,000 samples, "

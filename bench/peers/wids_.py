@@ -31,7 +31,7 @@ class Samples:
 
 
 class Peer(base.Peer):
-    kinds = ("d1", "d2", "tiny")
+    kinds = ("d1", "small", "d2", "tiny")
     reads = "tarn"
     settings = ("`ShardListDataset` over the local shards (`localname`), without transformations, with every shard "
                 "kept open; epochs with torch's `DataLoader`, two workers and its `ChunkedSampler`. Its index is "

@@ -19,6 +19,8 @@
  * fold: the shards of all parts in order, with consecutive numbers, and one index. Until
  * then readers see the folder as it was.
  *
+ * The target may also be s3://bucket/birds: see docs/guides/billion.md.
+ *
  * Calls share no state. */
 #ifndef TARN_COMMIT_H
 #define TARN_COMMIT_H
@@ -58,14 +60,15 @@ typedef struct tarn_commit_report {
 } tarn_commit_report;
 
 /* Publishes the parts in a folder: "DIR" or "DIR:FOLD", where FOLD is that of the target
- * of the tasks. options and out may be NULL. The parts are removed afterwards. If a call
- * was interrupted, the next one completes its work; after a commit it does nothing, and
- * sets existed.
+ * of the tasks; DIR may be s3://bucket/DIR, and no other URL. options and out may be
+ * NULL. The parts are removed afterwards. If a call was interrupted, the next one
+ * completes its work; after a commit it does nothing, and sets existed.
  *
  * TARN_ERR_NOT_FOUND, with their numbers, if tasks are missing, or if there are no parts.
  * TARN_ERR_EXISTS, with both shards, if a key occurs twice, and if the fold exists and
  * the options do not say how to handle that. TARN_ERR_AMBIGUOUS if there are parts of
- * several jobs. */
+ * several jobs. TARN_ERR_STALE if another writer changed a fold in a store during the
+ * call. */
 TARN_API TARN_CHECKED tarn_status tarn_commit(const char *path,
                                               const tarn_commit_options *options,
                                               tarn_commit_report *out, size_t size,

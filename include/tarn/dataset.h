@@ -311,7 +311,9 @@ TARN_API TARN_CHECKED tarn_status tarn_dataset_read(
 TARN_API void tarn_dataset_batch_reset(tarn_dataset_batch *batch);
 
 /* Asks the system to read samples into the page cache, and returns without waiting for
- * them. fields NULL: all fields of the dataset. Data that does not exist or is already in
+ * them. Several MB of samples in the order of their files are read by a thread of the
+ * dataset; if it still reads those of an earlier call, the call waits for these first.
+ * fields NULL: all fields of the dataset. Data that does not exist or is already in
  * memory is skipped, so only invalid arguments are errors. From then on, batches of this
  * dataset are read through the page cache, even with cold. The data takes memory, so the
  * caller must limit the amount.

@@ -419,12 +419,13 @@ PyObject *tarnpy_sample(tarnpy_dataset *self, PyObject *handle, uint64_t number)
 
 /* --- Iteration --------------------------------------------------------------------- */
 
-/* Number of samples that are taken from an order and announced to the system at once;
- * fewer if they are large. Of a shuffled dataset nothing is announced before FIRST
- * samples were taken, because many callers need no more. In file order the FIRST samples
- * are announced as well: they are one read, and smaller than what the system would read.
+/* Number of samples that are taken from an order and announced to the system at once:
+ * SHUFFLED of a shuffled dataset, and fewer if they are large. Of a shuffled dataset
+ * nothing is announced before FIRST samples were taken, because many callers need no
+ * more. In file order the FIRST samples are announced as well: they are one read, and
+ * smaller than what the system would read.
  */
-enum { AHEAD = 1024, FIRST = 32, PROBES = 8 };
+enum { AHEAD = 4096, SHUFFLED = 1024, FIRST = 32, PROBES = 8 };
 #define ANNOUNCED_BYTES (UINT64_C(16) << 20)
 
 /* Consecutive positions and their samples. */
@@ -463,7 +464,8 @@ static uint64_t find_step(const iterator *self, const stretch *s)
                                     sizeof place, NULL) == TARN_OK)
                 bytes += place.size;
     uint64_t step = probes * ANNOUNCED_BYTES / bytes;
-    return step < 1 ? 1 : step > AHEAD ? AHEAD : step;
+    uint64_t most = self->in_order ? AHEAD : SHUFFLED;
+    return step < 1 ? 1 : step > most ? most : step;
 }
 
 static int fill_stretch(const iterator *self, stretch *s, uint64_t first, uint64_t most)

@@ -289,7 +289,7 @@ def commit(path: Source, *, append: bool = False, overwrite: bool = False, disca
     ...     print(done.tasks, done.samples, len(tarn.open(f"{folder}/data")))
     3 10 10
 
-    path: the target of the tasks: a folder, or "folder:fold".
+    path: the target of the tasks: a folder, or "folder:fold"; the folder may be `s3://bucket/folder`.
     append, overwrite: what happens to an existing fold. Without them it is an error.
     discard: remove all parts and publish nothing.
     sync: False to not wait for the disk. threads: for sorting, 0 for one per core.

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 from ._dataset import Dataset
 from ._open import open as _open
 from ._pack import commit
+from ._remote import is_url
 from ._write import DatasetWriter
-from .errors import Error, UsageError
+from .errors import Error, NotFoundError, PartExistsError, UsageError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -132,10 +133,8 @@ def _sink(ray: Any, folder: str, fold: str, job: str, mode: Mapping[str, bool],
             task = int(ctx.task_idx)
             try:
                 out = DatasetWriter(folder, fold, task=(task, None), job=job, **options)
-            except FileExistsError as problem:
-                if "is complete" in str(problem):  # by an attempt whose result was lost
-                    return task
-                raise
+            except PartExistsError:  # from an attempt whose result was lost
+                return task
             with out:
                 out.write_many(_rows(blocks))
             return task
@@ -161,7 +160,7 @@ def write(dataset: ray.data.Dataset, path: str | os.PathLike[str], fold: str = "
 
     The column `__key__` holds the keys, which must be unique. Values are encoded by the names of
     their columns, as by `tarn.DatasetWriter`, which also takes the other options. None is a field
-    that the sample does not have. The folder must be shared by all nodes.
+    that the sample does not have. path is a folder that all nodes share, or `s3://bucket/folder`.
 
     The fold appears when everything is written. If the job fails, nothing is left. append and
     overwrite say what happens to an existing fold; without them it is an error. With
@@ -170,7 +169,9 @@ def write(dataset: ray.data.Dataset, path: str | os.PathLike[str], fold: str = "
     ray = _ray()
     if append and overwrite:
         raise UsageError("append and overwrite exclude each other")
-    folder = os.path.abspath(os.fsdecode(path))
+    folder = os.fsdecode(path)
+    if not is_url(folder):
+        folder = os.path.abspath(folder)
     if not (append or overwrite) and _exists(folder, fold):
         raise FileExistsError(f"{folder}: fold {fold} already exists; use append or overwrite")
     sink = _sink(ray, folder, fold, uuid.uuid4().hex,
@@ -182,4 +183,10 @@ def write(dataset: ray.data.Dataset, path: str | os.PathLike[str], fold: str = "
 def _exists(folder: str, fold: str) -> bool:
     from glob import escape, glob
 
+    if is_url(folder):
+        try:
+            _open(f"{folder}:{fold}")
+        except NotFoundError:
+            return False
+        return True
     return bool(glob(os.path.join(escape(folder), escape(fold) + ".taridx")))

@@ -286,7 +286,7 @@ static tarn_status decode_early(tarn__worker *k, tarn__window *w, size_t column,
 tarn__remote_task tarn__window_begin(const tarn__worker *k, tarn__window *w)
 {
     return tarn__remote_begin((tarn__remote_task){
-        .stock = &w->stock, .rank = w->rank, .cancel = &k->engine->stop});
+        .stock = &w->stock, .lends = true, .rank = w->rank, .cancel = &k->engine->stop});
 }
 
 tarn_status tarn__fetch_window(tarn__worker *k, tarn__window *w, bool *out_late,

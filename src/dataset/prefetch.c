@@ -30,17 +30,13 @@ static bool are_in_memory(tarn__storage *source, const tarn__item *items, size_t
     return here > 0;
 }
 
-/* Whether batches should take announced data from the page cache from now on. Not after a
- * pass in the order of the file: random batches of a large dataset are faster by ring. */
-static bool changes_way(const tarn__storage *source, const tarn__item *items,
-                        size_t count)
-{
-    return source->files.cold.always || !tarn__items_follow(items, count);
-}
-
-/* Announces items of one source that has files. The flag is relaxed: it is a hint for
- * tarn__cold_choose and orders nothing. */
-static void announce_source(tarn__storage *source, tarn__item *items, size_t count)
+/* Announces items of one source that has files. The flag makes batches take announced
+ * data from the page cache from now on; not after a pass in the order of the file,
+ * because random batches of a large dataset are faster by ring. It is relaxed: it is a
+ * hint for tarn__cold_choose and orders nothing. With ahead, a thread reads items that
+ * follow each other. */
+static void announce_source(tarn__storage *source, tarn__item *items, size_t count,
+                            bool ahead)
 {
     size_t n = 0;
     if (are_in_memory(source, items, count)) return;
@@ -50,20 +46,26 @@ static void announce_source(tarn__storage *source, tarn__item *items, size_t cou
         if (locate_item(source, &items[i])) items[n++] = items[i];
     if (n) {
         tarn__target to = {.spare = spare, .runs = runs};
-        if (changes_way(source, items, n))
+        bool follow = tarn__items_follow(items, n);
+        const tarn__item *sorted = tarn__items_sorted(&to, items, n);
+        if (source->files.cold.always || !follow)
             atomic_store_explicit(&source->files.cold.announced, true,
                                   memory_order_relaxed);
-        tarn__files_announce(&source->files, tarn__items_sorted(&to, items, n), n);
+        if (follow && ahead)
+            tarn__files_read_ahead(&source->files, sorted, n);
+        else
+            tarn__files_announce(&source->files, sorted, n);
     }
     free(spare);
     free(runs);
 }
 
-void tarn__announce(tarn__storage *source, tarn__item *items, size_t count)
+static void announce_items(tarn__storage *source, tarn__item *items, size_t count,
+                           bool ahead)
 {
     size_t found = 0;
     if (!source->kind->resolve) {
-        announce_source(source, items, count);
+        announce_source(source, items, count, ahead);
         return;
     }
     for (size_t i = 0; i < count; i++) {
@@ -76,8 +78,13 @@ void tarn__announce(tarn__storage *source, tarn__item *items, size_t count)
     tarn__items_group(items, found);
     for (size_t i = 0, n; i < found; i += n) {
         n = tarn__items_alike(items + i, found - i);
-        announce_source(items[i].source, items + i, n);
+        announce_source(items[i].source, items + i, n, ahead);
     }
+}
+
+void tarn__announce(tarn__storage *source, tarn__item *items, size_t count)
+{
+    announce_items(source, items, count, false);
 }
 
 tarn_status tarn_dataset_prefetch(tarn_dataset *d, const uint64_t *samples,
@@ -96,7 +103,7 @@ tarn_status tarn_dataset_prefetch(tarn_dataset *d, const uint64_t *samples,
     tarn__item *items = malloc(n_samples * (n_fields + 1) * sizeof *items);
     if (!items) return tarn__fail_memory(err);
     size_t n = tarn__list_items(d, samples, n_samples, fields, n_fields, false, items);
-    tarn__announce(d->source, items, n);
+    announce_items(d->source, items, n, true);
     free(items);
     return TARN_OK;
 }

@@ -57,6 +57,37 @@ static tarn_status add_text(tarn__buf *buf, const char *text, tarn_error *err)
     return tarn__buf_add(buf, text, strlen(text), err);
 }
 
+/* Headers of a request that S3 wants to be signed, besides those that are added here.
+ * They are given in the order that signatures need. */
+static bool is_signed(const char *line)
+{
+    return strncmp(line, "x-amz-copy-source", 17) == 0;
+}
+
+static tarn_status add_given(tarn__buf *buf, const tarn__http_request *request,
+                             tarn_error *err)
+{
+    for (const char *const *h = request->headers; h && *h; h++) {
+        if (!is_signed(*h)) continue;
+        int name = (int)strcspn(*h, ":");
+        TARN_TRY(tarn__buf_printf(buf, err, "\n%.*s:%s", name, *h, *h + name + 2));
+    }
+    return TARN_OK;
+}
+
+static tarn_status add_names(tarn__buf *buf, const tarn__http_request *request,
+                             const tarn__cred_value *keys, tarn_error *err)
+{
+    TARN_TRY(add_text(buf, "host;x-amz-content-sha256", err));
+    for (const char *const *h = request->headers; h && *h; h++)
+        if (is_signed(*h))
+            TARN_TRY(tarn__buf_printf(buf, err, ";%.*s", (int)strcspn(*h, ":"), *h));
+    TARN_TRY(add_text(buf, ";x-amz-date", err));
+    if (request->mark) TARN_TRY(add_text(buf, ";" TARN__S3_MARK, err));
+    if (keys->token[0]) TARN_TRY(add_text(buf, ";x-amz-security-token", err));
+    return tarn__buf_add(buf, "", 1, err);
+}
+
 /* Method, path, query, headers and the digest of the body, one line each. */
 static tarn_status canonical(tarn__buf *buf, const tarn__aws_signer *signer,
                              const tarn__cred_value *keys,
@@ -78,6 +109,7 @@ static tarn_status canonical(tarn__buf *buf, const tarn__aws_signer *signer,
     TARN_TRY(add_text(buf, signer->host, err));
     TARN_TRY(add_text(buf, "\nx-amz-content-sha256:", err));
     TARN_TRY(add_text(buf, digest, err));
+    TARN_TRY(add_given(buf, request, err));
     TARN_TRY(add_text(buf, "\nx-amz-date:", err));
     TARN_TRY(add_text(buf, s->time, err));
     if (request->mark) {
@@ -141,13 +173,9 @@ tarn_status tarn__aws_sign_at(const tarn__aws_signer *signer,
                               tarn__http *http, tarn_error *err)
 {
     char digest[HEX];
-    char names[128];
-    snprintf(names, sizeof names, "host;x-amz-content-sha256;x-amz-date%s%s",
-             request->mark ? ";" TARN__S3_MARK : "",
-             keys->token[0] ? ";x-amz-security-token" : "");
     char signature[HEX];
     stamp s;
-    tarn__buf text;
+    tarn__buf text, names;
     if (request->mark) TARN_TRY(add_header(http, TARN__S3_MARK, request->mark, err));
     if (!keys->access[0]) return TARN_OK;
     if (request->body_size == UINT64_MAX) /* only known when it has been sent */
@@ -156,15 +184,22 @@ tarn_status tarn__aws_sign_at(const tarn__aws_signer *signer,
         tarn__sha256_hex(digest, request->body, (size_t)request->body_size);
     make_stamp(&s, signer, time);
     tarn__buf_init(&text, 512 << 10);
-    tarn_status status = canonical(&text, signer, keys, request, &s, digest, names, err);
-    if (status == TARN_OK) sign_canonical(signer, keys, &text, &s, signature);
+    tarn__buf_init(&names, 1024);
+    tarn_status status = add_names(&names, request, keys, err);
+    if (status == TARN_OK)
+        status = canonical(&text, signer, keys, request, &s, digest, names.data, err);
+    if (status == TARN_OK) {
+        sign_canonical(signer, keys, &text, &s, signature);
+        status = add_header(http, "x-amz-content-sha256", digest, err);
+    }
     tarn__buf_reset(&text);
-    TARN_TRY(status);
-    TARN_TRY(add_header(http, "x-amz-content-sha256", digest, err));
-    TARN_TRY(add_header(http, "x-amz-date", s.time, err));
-    if (keys->token[0])
-        TARN_TRY(add_header(http, "x-amz-security-token", keys->token, err));
-    return add_authorization(keys, &s, names, signature, http, err);
+    if (status == TARN_OK) status = add_header(http, "x-amz-date", s.time, err);
+    if (status == TARN_OK && keys->token[0])
+        status = add_header(http, "x-amz-security-token", keys->token, err);
+    if (status == TARN_OK)
+        status = add_authorization(keys, &s, names.data, signature, http, err);
+    tarn__buf_reset(&names);
+    return status;
 }
 
 /* How much later it is at the store than here, as its refusal of a request said. */

@@ -2,6 +2,7 @@
  * file with a ring. */
 #include "io/cold.h"
 
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/checked.h"
@@ -16,6 +17,7 @@ enum {
     HEADS = 1024,    /* bytes between two consecutive payloads */
     WAVE = 1024      /* pieces given to the ring at once */
 };
+#define READ_AHEAD  (4u << 20) /* less is announced */
 #define PROBE_BYTES (1u << 20) /* read between two residency checks */
 
 const tarn__item *tarn__items_sorted(const tarn__target *to, const tarn__item *items,
@@ -49,18 +51,25 @@ static size_t count_away(tarn__is_resident is_resident, void *context,
     return away;
 }
 
+/* The distance between the first and the last item is compared with their bytes, in each
+ * file, and the files must be in order. */
 bool tarn__items_follow(const tarn__item *items, size_t count)
 {
-    uint64_t total = 0, first = UINT64_MAX, last = 0;
+    uint64_t total = 0, first = UINT64_MAX, last = 0, span = 0;
+    uint32_t file = 0;
     for (size_t i = 0; i < count; i++) {
-        uint64_t rank = tarn__spot_rank(&items[i].spot);
-        if (rank < first) first = rank;
-        if (rank > last) last = rank;
-        if (items[i].spot.size == TARN__NO_SIZE ||
-            !tarn__add(total, items[i].spot.size, &total))
+        const tarn__spot *spot = &items[i].spot;
+        if (spot->size == TARN__NO_SIZE || spot->file < file ||
+            !tarn__add(total, spot->size, &total))
             return false;
+        if (spot->file > file && last > first) span += last - first;
+        if (spot->file > file) first = UINT64_MAX, last = 0;
+        file = spot->file;
+        if (spot->offset < first) first = spot->offset;
+        if (spot->offset > last) last = spot->offset;
     }
-    return count >= MIN_ORDERED && (last - first) / 2 <= total + count * HEADS / 2;
+    if (last > first) span += last - first;
+    return count >= MIN_ORDERED && span / 2 <= total + count * HEADS / 2;
 }
 
 tarn__cold_way tarn__cold_choose(const tarn__cold *c, tarn__is_resident is_resident,
@@ -108,6 +117,7 @@ void tarn__files_init_one(tarn__files *f, const tarn__file *file,
 
 void tarn__files_reset(tarn__files *f)
 {
+    tarn__ahead_free(atomic_exchange(&f->ahead, NULL));
     if (f->one.path && f->one.direct >= 0) close(f->one.direct);
     f->one = (tarn__ranges_file){.fd = -1, .direct = -1};
 }
@@ -145,23 +155,68 @@ bool tarn__files_is_resident(void *files, const tarn__item *item)
     return !f->map || tarn__page_is_resident(f->map, item->spot.offset);
 }
 
+/* The bytes of the first items that nearly touch each other; returns their number. */
+static size_t next_part(const tarn__item *items, size_t count, tarn__ahead_part *out)
+{
+    const tarn__spot *first = &items[0].spot;
+    uint64_t from = first->offset - first->head, to = first->offset + first->size;
+    size_t n = 1;
+    for (; n < count; n++) {
+        const tarn__spot *next = &items[n].spot;
+        if (next->file != first->file ||
+            next->offset - next->head > to + TARN__RANGES_GAP)
+            break;
+        if (next->offset + next->size > to) to = next->offset + next->size;
+    }
+    *out = (tarn__ahead_part){first->file, from, to - from};
+    return n;
+}
+
+static void announce(const tarn__files *f, const tarn__ahead_part *p)
+{
+    if (f->cache)
+        tarn__filecache_will_need(f->cache, p->file, p->offset, p->size);
+    else if (!f->one.remote)
+        tarn__ranges_announce(f->one.fd, p->offset, p->size);
+}
+
 void tarn__files_announce(const tarn__files *f, const tarn__item *items, size_t count)
 {
+    tarn__ahead_part part;
     for (size_t i = 0; i < count;) {
-        const tarn__spot *first = &items[i].spot;
-        uint64_t from = first->offset - first->head, to = first->offset + first->size;
-        for (i++; i < count; i++) {
-            const tarn__spot *next = &items[i].spot;
-            if (next->file != first->file ||
-                next->offset - next->head > to + TARN__RANGES_GAP)
-                break;
-            if (next->offset + next->size > to) to = next->offset + next->size;
-        }
-        if (f->cache)
-            tarn__filecache_will_need(f->cache, first->file, from, to - from);
-        else if (!f->one.remote)
-            tarn__ranges_announce(f->one.fd, from, to - from);
+        i += next_part(items + i, count - i, &part);
+        announce(f, &part);
     }
+}
+
+static int open_again(const void *files, uint32_t file)
+{
+    const tarn__files *f = files;
+    if (f->cache) return tarn__filecache_open_again(f->cache, file);
+    return f->one.remote ? -1 : tarn__open_again(f->one.fd, 0);
+}
+
+static tarn__ahead *take_ahead(tarn__files *f)
+{
+    tarn__ahead *ahead = atomic_load(&f->ahead);
+    if (ahead) return ahead;
+    tarn__ahead *fresh = tarn__ahead_new(open_again, f);
+    if (fresh && atomic_compare_exchange_strong(&f->ahead, &ahead, fresh)) return fresh;
+    tarn__ahead_free(fresh);
+    return ahead;
+}
+
+void tarn__files_read_ahead(tarn__files *f, const tarn__item *items, size_t count)
+{
+    tarn__ahead_part *parts = malloc(count * sizeof *parts);
+    size_t n = 0;
+    uint64_t total = 0;
+    for (size_t i = 0; parts && i < count; total += parts[n++].size)
+        i += next_part(items + i, count - i, &parts[n]);
+    tarn__ahead *ahead = total >= READ_AHEAD ? take_ahead(f) : NULL;
+    if (ahead && tarn__ahead_read(ahead, parts, n)) return;
+    tarn__files_announce(f, items, count);
+    free(parts);
 }
 
 tarn_status tarn__files_read(const tarn__files *f, const tarn__item *items, size_t count,

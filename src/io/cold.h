@@ -8,6 +8,7 @@
 
 #include <tarn/source.h>
 
+#include "io/ahead.h"
 #include "io/filecache.h"
 #include "io/ranges.h"
 
@@ -100,6 +101,7 @@ typedef struct tarn__files {
     uint64_t one_size;
     const unsigned char *map; /* of the single file; NULL if it is read */
     tarn__cold cold;
+    _Atomic(tarn__ahead *) ahead; /* NULL until it is needed */
 } tarn__files;
 
 void tarn__files_init(tarn__files *files, tarn__filecache *cache, bool cold, tarn_io io);
@@ -129,6 +131,10 @@ bool tarn__files_is_resident(void *files, const tarn__item *item);
  * are announced as one. */
 void tarn__files_announce(const tarn__files *files, const tarn__item *items,
                           size_t count);
+
+/* The same for items that follow each other: a thread reads them. If it still reads those
+ * of an earlier call, waits for it first. */
+void tarn__files_read_ahead(tarn__files *files, const tarn__item *items, size_t count);
 
 /* Reads sorted items of a single file with a ring. */
 TARN_CHECKED tarn_status tarn__files_read(const tarn__files *files,

@@ -25,7 +25,7 @@
     X(multi_perform)                                                                     \
     X(multi_poll)                                                                        \
     X(multi_setopt)                                                                      \
-    X(multi_wakeup)                                                                      \
+    X(multi_socket_action)                                                               \
     X(share_cleanup)                                                                     \
     X(share_init)                                                                        \
     X(share_setopt)                                                                      \

@@ -7,12 +7,14 @@
 
 #include "base/error.h"
 #include "io/fetch_inside.h"
+#include "io/fetch_sockets.h"
 
 enum { TICK_MS = 500 /* between checks for stalled transfers */ };
 
 typedef struct tarn__loop {
     const tarn__curl *curl;
     CURLM *multi;
+    tarn__sockets sockets;
     CURLSH *share;        /* TLS sessions */
     tarn__transfer *free; /* to be used again */
     tarn__transfer *active[TARN__FETCH_MOST];
@@ -63,7 +65,9 @@ tarn__loop *tarn__loop_new(const tarn__curl *curl)
     loop->most = most_transfers();
     loop->multi = curl->multi_init();
     loop->share = curl->share_init();
-    if (!loop->multi || !loop->share) {
+    loop->sockets.set = loop->sockets.alarm = -1;
+    if (!loop->multi || !loop->share ||
+        !tarn__sockets_init(&loop->sockets, curl, loop->multi)) {
         tarn__loop_free(loop);
         return NULL;
     }
@@ -99,6 +103,7 @@ void tarn__loop_free(tarn__loop *loop)
         free_transfer(t);
     }
     if (loop->multi) loop->curl->multi_cleanup(loop->multi);
+    tarn__sockets_reset(&loop->sockets);
     if (loop->share) loop->curl->share_cleanup(loop->share);
     free(loop);
 }
@@ -110,7 +115,7 @@ void tarn__loop_lose(tarn__loop *loop, tarn__loop *before)
 
 void tarn__loop_wake(tarn__loop *loop)
 {
-    loop->curl->multi_wakeup(loop->multi);
+    tarn__sockets_wake(&loop->sockets);
 }
 
 /* --- Taking jobs -------------------------------------------------------------------- */
@@ -284,10 +289,10 @@ static void collect(tarn__loop *loop, tarn__transfer *t)
 /* Lets libcurl work, and collects the transfers that are over. */
 static void step(tarn__loop *loop)
 {
-    int still, queued;
+    int queued;
     CURLMsg *message;
     enter_curl();
-    loop->curl->multi_perform(loop->multi, &still);
+    tarn__sockets_step(&loop->sockets);
     while ((message = loop->curl->multi_info_read(loop->multi, &queued))) {
         tarn__transfer *t = NULL;
         CURLcode result = message->data.result;
@@ -489,7 +494,7 @@ void *tarn__loop_run(void *context)
             stop_transfers(loop, false);
             end_dropped(loop);
         }
-        if (next == SLEEP) loop->curl->multi_poll(loop->multi, NULL, 0, wait_ms, NULL);
+        if (next == SLEEP) tarn__sockets_wait(&loop->sockets, wait_ms);
         start_jobs(loop);
         step(loop);
         end_transfers(loop);

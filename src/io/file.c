@@ -113,7 +113,7 @@ tarn_status tarn__file_read(const tarn__file *file, void *buf, size_t len,
 {
     if (!file->remote)
         return tarn__read_exact(file->fd, file->path, buf, len, offset, err);
-    tarn__remote_piece piece = {file->remote, offset, len, buf};
+    tarn__remote_piece piece = {file->remote, offset, len, buf, false};
     if (tarn__range_in(offset, len, file->size)) return tarn__remote_read(&piece, 1, err);
     return tarn__fail_at(
         err, TARN_ERR_TRUNCATED, file->path, offset,

@@ -98,6 +98,10 @@ uint64_t tarn__filecache_total(const tarn__filecache *cache);
 void tarn__filecache_will_need(tarn__filecache *cache, size_t number, uint64_t offset,
                                uint64_t len);
 
+/* Opens a local file again, for a reader that closes the descriptor itself; -1 if that is
+ * impossible. */
+int tarn__filecache_open_again(tarn__filecache *cache, size_t number);
+
 TARN_CHECKED tarn_status tarn__filecache_read(tarn__filecache *cache, size_t number,
                                               uint64_t offset, void *buf, size_t len,
                                               tarn_error *err);

@@ -31,4 +31,11 @@ tarn__output_open tarn__stdout_open, tarn__file_output_open, tarn__file_url_crea
     tarn__pipe_output_open, tarn__http_output_open, tarn__s3_output_open,
     tarn__az_output_open, tarn__calls_output_open;
 
+/* An object of S3 that is created only if a condition is met, a header such as
+ * "If-None-Match: *", which is borrowed; NULL: in any case. Nothing is requested first,
+ * and the store must support the condition. Statuses: tarn__s3_upload_complete. */
+TARN_CHECKED tarn_status tarn__s3_output_open_if(const char *url, const char *condition,
+                                                 const tarn_sink_options *options,
+                                                 tarn__output **out, tarn_error *err);
+
 #endif

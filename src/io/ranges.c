@@ -101,13 +101,17 @@ static uint32_t direct_align(int fd)
 #endif
 }
 
-int tarn__open_direct(int fd, uint32_t *out_align)
+int tarn__open_again(int fd, int flags)
 {
     char name[32];
-    *out_align = direct_align(fd);
-    if (*out_align == 0) return -1;
     snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
-    return open(name, O_RDONLY | O_CLOEXEC | O_DIRECT);
+    return open(name, O_RDONLY | O_CLOEXEC | flags);
+}
+
+int tarn__open_direct(int fd, uint32_t *out_align)
+{
+    *out_align = direct_align(fd);
+    return *out_align == 0 ? -1 : tarn__open_again(fd, O_DIRECT);
 }
 
 static void close_ring(tarn__ranges *g)
@@ -364,11 +368,11 @@ static tarn_status read_remote(const tarn__ranges_piece *pieces, size_t count,
         if (!p->file->remote)
             local[(*out_local)++] = *p;
         else if (p->head)
-            far[n++] =
-                (tarn__remote_piece){p->file->remote, p->offset, p->head, p->head_to};
+            far[n++] = (tarn__remote_piece){p->file->remote, p->offset, p->head,
+                                            p->head_to, false};
         if (p->file->remote && p->size)
             far[n++] = (tarn__remote_piece){p->file->remote, p->offset + p->head, p->size,
-                                            p->to};
+                                            p->to, false};
     }
     return tarn__remote_read(far, n, err);
 }

@@ -84,6 +84,9 @@ TARN_CHECKED tarn_status tarn__ranges_read(tarn__ranges *gather, tarn__ranges_wa
  * fail. */
 void tarn__ranges_announce(int fd, uint64_t offset, uint64_t size);
 
+/* Opens the same file again; returns -1 if that is impossible. */
+int tarn__open_again(int fd, int flags);
+
 /* Opens the same file for direct reads, or returns -1 if that is impossible. *out_align
  * is their alignment, at most TARN__RANGES_ALIGN. */
 int tarn__open_direct(int fd, uint32_t *out_align);

@@ -111,7 +111,7 @@ tarn_status tarn__remote_prepare(tarn__remote *r, tarn_error *err)
 {
     tarn__cached *cached;
     unsigned char byte;
-    tarn__remote_piece first = {r, 0, 1, &byte};
+    tarn__remote_piece first = {r, 0, 1, &byte, false};
     if (!atomic_load(&r->identified)) TARN_TRY(tarn__remote_read(&first, 1, err));
     TARN_TRY(tarn__remote_use(r, &cached, err));
     if (cached) tarn__remote_release(r);

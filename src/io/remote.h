@@ -56,6 +56,9 @@ typedef struct tarn__remote_piece {
     uint64_t offset;
     size_t size;
     unsigned char *to;
+    /* Such pieces of one run are at their distances in one memory, which also has room
+     * for the gaps between them and for the blocks of the cache that they touch. */
+    bool placed;
 } tarn__remote_piece;
 
 /* Reads all pieces, which may be in any order and of any files. The error is that of the
@@ -80,6 +83,7 @@ typedef struct tarn__stock tarn__stock;
 
 typedef struct tarn__remote_task {
     tarn__stock *stock; /* or NULL */
+    bool lends;         /* the stock outlives all views: they may point into it */
     uint64_t rank;      /* requests of smaller ranks are served first */
     const atomic_bool
         *cancel; /* when true, reads fail with TARN_ERR_CANCELLED; or NULL */
@@ -114,6 +118,10 @@ struct tarn__stock {
 TARN_CHECKED tarn_status tarn__stock_fill(tarn__stock *stock,
                                           const tarn__remote_piece *pieces, size_t count,
                                           tarn_error *err);
+/* A view of bytes in the stock of this thread; false if it has not all of them, or does
+ * not lend them. */
+bool tarn__stock_lend(const tarn__remote *remote, uint64_t offset, size_t size,
+                      tarn_view *out);
 /* Whether it has the bytes of a piece. */
 bool tarn__stock_has(const tarn__stock *stock, const tarn__remote_piece *piece);
 void tarn__stock_empty(tarn__stock *stock); /* keeps the memory */

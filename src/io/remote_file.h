@@ -51,6 +51,31 @@ TARN_CHECKED tarn_status tarn__remote_read_each(const tarn__remote_piece *pieces
                                                 size_t count, tarn_error **errors,
                                                 tarn_error *err);
 
+/* Pieces of a file, in their order, that one request fetches. */
+typedef struct tarn__remote_run {
+    uint64_t from, to, wanted, gaps;
+} tarn__remote_run;
+
+static inline tarn__remote_run tarn__remote_run_of(uint64_t from, uint64_t to)
+{
+    return (tarn__remote_run){from, to, to - from, 0};
+}
+
+/* Adds the next piece, if it is so close that fetching the gap as well is better than
+ * another request. */
+bool tarn__remote_run_add(tarn__remote_run *run, uint64_t from, uint64_t to);
+
+/* The bytes that the memory of placed pieces has room for. */
+static inline uint64_t tarn__remote_room_from(const tarn__remote *r, uint64_t from)
+{
+    return r->cache ? from / TARN__CACHE_BLOCK * TARN__CACHE_BLOCK : from;
+}
+
+static inline uint64_t tarn__remote_room_to(const tarn__remote *r, uint64_t to)
+{
+    return tarn__remote_room_from(r, r->cache ? to + TARN__CACHE_BLOCK - 1 : to);
+}
+
 /* The order in which ranges are read. */
 static inline int tarn__remote_compare(const tarn__remote *a, uint64_t a_from,
                                        const tarn__remote *b, uint64_t b_from)

@@ -30,6 +30,7 @@ typedef struct part {
     uint64_t from, to;
     unsigned char *data;
     size_t piece;
+    bool placed; /* see tarn__remote_piece */
 } part;
 
 /* Parts [first, end) are in bytes [from, to) of a file. */
@@ -44,7 +45,7 @@ typedef struct job {
     struct work *work;
     struct job *next;
     stretch range;
-    unsigned char *memory; /* NULL: it goes directly to its only part */
+    unsigned char *memory; /* NULL: it goes directly to its part */
     bool uses;             /* the copy of its file */
     tarn__cached *cached;  /* with claimed blocks; or NULL */
     uint64_t first, count; /* the blocks */
@@ -62,8 +63,9 @@ typedef struct work {
     stretch *later; /* others fetch them */
     size_t n_later, later_room;
     const tarn__remote_task *task;
-    pthread_mutex_t lock; /* guards over of jobs under way */
-    pthread_cond_t ended;
+    pthread_mutex_t lock; /* guards awaited, and over of jobs under way */
+    pthread_cond_t ended; /* awaited is over */
+    const struct job *awaited;
 } work;
 
 /* --- Pieces ------------------------------------------------------------------------ */
@@ -81,12 +83,14 @@ static tarn_status add_parts(work *w, const tarn__remote_piece *p, size_t number
     if (!tarn__add(p->offset, p->size, &end) || end > INT64_MAX)
         return tarn__fail_at(err, TARN_ERR_FORMAT, p->remote->shown, p->offset,
                              "the offset is larger than any file");
-    for (uint64_t at = p->offset; at < end; at += TARN__REMOTE_MOST) {
-        uint64_t left = end - at;
+    for (uint64_t at = p->offset, to; at < end; at = to) {
+        /* Parts of one piece share no block. */
+        to = at - at % TARN__CACHE_BLOCK + TARN__REMOTE_MOST;
+        if (to > end) to = end;
         TARN_TRY(tarn__grow(&w->parts, sizeof *w->parts, w->count, &w->room, err));
-        w->parts[w->count++] = (part){
-            p->remote, at, at + (left < TARN__REMOTE_MOST ? left : TARN__REMOTE_MOST),
-            p->to ? p->to + (at - p->offset) : NULL, number};
+        w->parts[w->count++] =
+            (part){p->remote, at,       to, p->to ? p->to + (at - p->offset) : NULL,
+                   number,    p->placed};
     }
     return TARN_OK;
 }
@@ -144,7 +148,7 @@ static void job_over(tarn__fetch *fetch)
     work *w = j->work;
     pthread_mutex_lock(&w->lock);
     j->over = true;
-    pthread_cond_signal(&w->ended);
+    if (j == w->awaited) pthread_cond_signal(&w->ended);
     pthread_mutex_unlock(&w->lock);
 }
 
@@ -182,6 +186,7 @@ static tarn_status await(work *w, const job *j, tarn_error *err)
 {
     bool over = false, cancelled = false;
     pthread_mutex_lock(&w->lock);
+    w->awaited = j;
     while (!(over = j->over) && !(cancelled = is_cancelled(w))) {
         struct timespec until;
         clock_gettime(CLOCK_MONOTONIC, &until);
@@ -199,6 +204,17 @@ static tarn_status await(work *w, const job *j, tarn_error *err)
     return over ? TARN_OK : fail_cancelled(err);
 }
 
+/* Requests that go directly to their parts need no work when they are over. They end
+ * nearly in order, so it is enough to wake up for the last one. */
+static tarn_status await_direct(work *w, tarn_error *err)
+{
+    const job *last = NULL;
+    for (const job *j = w->oldest; j && !j->memory && !j->cached; j = j->next)
+        last = j;
+    if (w->n_unsent) TARN_TRY(send_jobs(w, err));
+    return last ? await(w, last, err) : TARN_OK;
+}
+
 /* Uses the bytes of the oldest request. If they cannot be stored, they are used all the
  * same. */
 static tarn_status finish_oldest(work *w, tarn_error *err)
@@ -212,7 +228,7 @@ static tarn_status finish_oldest(work *w, tarn_error *err)
     else if (j->memory)
         deliver(w, &j->range, j->memory);
     if (j->cached && j->fetch.status == TARN_OK) {
-        (void)!tarn__cached_put(j->cached, j->first, j->count, j->memory, NULL);
+        (void)!tarn__cached_put(j->cached, j->first, j->count, j->fetch.to, NULL);
         j->cached = NULL; /* the claim has ended */
     }
     w->oldest = j->next;
@@ -240,11 +256,24 @@ static void abandon(work *w)
     w->oldest = NULL;
 }
 
-/* Whether a range is exactly one part, which can be fetched into its own memory. */
-static part *only_part(const work *w, const stretch *s)
+/* The memory of a range that is inside one part, or inside the room of placed parts;
+ * otherwise NULL. */
+static unsigned char *own_memory(const work *w, const stretch *s)
 {
-    part *p = &w->parts[s->first];
-    return s->end == s->first + 1 && p->from == s->from && p->to == s->to ? p : NULL;
+    const part *p = &w->parts[s->first];
+    uint64_t from = p->from, to = p->to;
+    for (size_t i = s->first + 1; i < s->end; i++) {
+        const part *next = &w->parts[i];
+        if (!p->placed || !next->placed || next->data != p->data + (next->from - p->from))
+            return NULL;
+        if (next->to > to) to = next->to;
+    }
+    if (p->placed) {
+        from = tarn__remote_room_from(p->remote, from);
+        to = tarn__remote_room_to(p->remote, to);
+    }
+    return s->from >= from && s->to <= to ? p->data - (p->from - from) + (s->from - from)
+                                          : NULL;
 }
 
 /* Starts the request for a range; ends the claim of its blocks, if there are any, also on
@@ -257,7 +286,6 @@ static tarn_status begin_job(work *w, const stretch *s, tarn__cached *cached,
         tarn__counted_fetch(counted, s->to - s->from, first, count);
         return TARN_OK;
     }
-    const part *p = cached ? NULL : only_part(w, s);
     job *j = calloc(1, sizeof *j);
     if (!j) {
         if (cached) tarn__cached_give_up(cached, first, count);
@@ -271,8 +299,8 @@ static tarn_status begin_job(work *w, const stretch *s, tarn__cached *cached,
                              .context = j};
     if (cached) tarn__remote_use_again(w->parts[s->first].remote);
     j->uses = cached != NULL;
-    if (!p) j->memory = malloc(j->fetch.size);
-    j->fetch.to = p ? p->data : j->memory;
+    j->fetch.to = own_memory(w, s);
+    if (!j->fetch.to) j->fetch.to = j->memory = malloc(j->fetch.size);
     tarn_status status = j->fetch.to ? tarn__remote_fetched(w->parts[s->first].remote,
                                                             &j->fetch.object, err)
                                      : tarn__fail_memory(err);
@@ -459,24 +487,29 @@ static tarn_status begin_run(work *w, const stretch *s, tarn_error *err)
 
 /* Gaps cost bandwidth and memory, so larger ones are fetched only if all gaps of the run
  * are together not larger than what is wanted of it. */
+bool tarn__remote_run_add(tarn__remote_run *run, uint64_t from, uint64_t to)
+{
+    uint64_t gap = from > run->to ? from - run->to : 0, gaps = run->gaps + gap;
+    uint64_t news = to > run->to ? to - run->to - gap : 0, wanted = run->wanted + news;
+    if (gap > TARN__REMOTE_GAP || run->to + gap + news - run->from > TARN__REMOTE_MOST ||
+        (gap > TARN__REMOTE_SMALL_GAP && gaps > wanted))
+        return false;
+    *run = (tarn__remote_run){run->from, run->to + gap + news, wanted, gaps};
+    return true;
+}
+
 static stretch next_run(const work *w, size_t first)
 {
     const part *p = &w->parts[first];
-    stretch s = {first, first + 1, p->from, p->to};
-    uint64_t wanted = p->to - p->from, gaps = 0;
-    for (; s.end < w->count; s.end++) {
-        const part *next = &w->parts[s.end];
-        uint64_t to = next->to > s.to ? next->to : s.to;
-        uint64_t gap = next->from > s.to ? next->from - s.to : 0;
-        if (next->remote != p->remote || gap > TARN__REMOTE_GAP ||
-            to - s.from > TARN__REMOTE_MOST)
+    tarn__remote_run run = tarn__remote_run_of(p->from, p->to);
+    size_t end = first + 1;
+    for (; end < w->count; end++) {
+        const part *next = &w->parts[end];
+        if (next->remote != p->remote ||
+            !tarn__remote_run_add(&run, next->from, next->to))
             break;
-        wanted += next->to - next->from;
-        gaps += gap;
-        if (gap > TARN__REMOTE_SMALL_GAP && gaps > wanted) break;
-        s.to = to;
     }
-    return s;
+    return (stretch){first, end, run.from, run.to};
 }
 
 /* Waits until others have fetched a range; false if that takes too long. */
@@ -524,8 +557,10 @@ static tarn_status run_parts(work *w, tarn_error *err)
         TARN_TRY(begin_run(w, &s, err));
     }
     for (;;) {
-        while (w->oldest)
+        while (w->oldest) {
+            TARN_TRY(await_direct(w, err));
             TARN_TRY(finish_oldest(w, err));
+        }
         if (!w->n_later) return TARN_OK;
         TARN_TRY(begin_later(w, err));
     }
@@ -560,7 +595,7 @@ static tarn_status identify_all(const tarn__remote_piece *pieces, size_t count,
     unsigned char *bytes = malloc(count + 1);
     tarn_status status = bytes ? TARN_OK : tarn__fail_memory(err);
     for (size_t i = 0; i < count && status == TARN_OK; i++) {
-        tarn__remote_piece first = {pieces[i].remote, 0, 1, bytes + i};
+        tarn__remote_piece first = {pieces[i].remote, 0, 1, bytes + i, false};
         bool cached = first.remote->counted ? tarn__counted_caches(first.remote->counted)
                                             : first.remote->cache != NULL;
         if (cached && !atomic_load(&first.remote->identified))

@@ -60,24 +60,49 @@ static tarn_status list_ranges(tarn__stock *s, const tarn__remote_piece *pieces,
     return TARN_OK;
 }
 
+/* Room that is left over is for later contents, which are rarely of the same size. */
+static tarn_status reserve_memory(tarn__stock *s, uint64_t size, tarn_error *err)
+{
+    if (size <= s->size) return TARN_OK;
+    uint64_t room = size + size / 8;
+    free(s->memory);
+    s->size = 0;
+    s->memory = malloc((size_t)room);
+    if (!s->memory) return tarn__fail_memory(err);
+    s->size = (size_t)room;
+    return TARN_OK;
+}
+
+/* Ranges from first on that are one run; *out_size is the memory of all of it. */
+static size_t run_at(const tarn__stock *s, size_t first, uint64_t *out_size)
+{
+    const tarn__stocked *r = &s->ranges[first];
+    tarn__remote_run run = tarn__remote_run_of(r->from, r->to);
+    size_t end = first + 1;
+    while (end < s->count && s->ranges[end].remote == r->remote &&
+           tarn__remote_run_add(&run, s->ranges[end].from, s->ranges[end].to))
+        end++;
+    *out_size = tarn__remote_room_to(r->remote, run.to) -
+                tarn__remote_room_from(r->remote, run.from);
+    return end;
+}
+
+/* Ranges of a run are placed at their distances, so that one request fills all. */
 static tarn_status make_room(tarn__stock *s, tarn_error *err)
 {
-    uint64_t total = 0;
-    for (size_t i = 0; i < s->count; i++)
-        if (!tarn__add(total, s->ranges[i].to - s->ranges[i].from, &total) ||
-            total > SIZE_MAX / 2)
+    uint64_t total = 0, size, from = 0;
+    for (size_t i = 0; i < s->count;) {
+        i = run_at(s, i, &size);
+        if (!tarn__add(total, size, &total) || total > SIZE_MAX / 4)
             return tarn__fail(err, TARN_ERR_LIMIT, "the batch is too large for memory");
-    if (s->size < total) {
-        free(s->memory);
-        s->size = 0;
-        s->memory = malloc((size_t)total);
-        if (!s->memory) return tarn__fail_memory(err);
-        s->size = (size_t)total;
     }
+    TARN_TRY(reserve_memory(s, total, err));
     unsigned char *at = s->memory;
-    for (size_t i = 0; i < s->count; i++) {
-        s->ranges[i].data = at;
-        at += s->ranges[i].to - s->ranges[i].from;
+    for (size_t i = 0, end; i < s->count; at += size) {
+        end = run_at(s, i, &size);
+        from = tarn__remote_room_from(s->ranges[i].remote, s->ranges[i].from);
+        for (; i < end; i++)
+            s->ranges[i].data = at + (s->ranges[i].from - from);
     }
     return TARN_OK;
 }
@@ -89,8 +114,8 @@ static tarn_status fetch_ranges(tarn__stock *s, tarn_error *err)
     tarn_status status = pieces && errors ? TARN_OK : tarn__fail_memory(err);
     for (size_t i = 0; pieces && i < s->count; i++) {
         const tarn__stocked *r = &s->ranges[i];
-        pieces[i] =
-            (tarn__remote_piece){r->remote, r->from, (size_t)(r->to - r->from), r->data};
+        pieces[i] = (tarn__remote_piece){r->remote, r->from, (size_t)(r->to - r->from),
+                                         r->data, true};
     }
     if (status == TARN_OK) status = tarn__remote_read_each(pieces, s->count, errors, err);
     for (size_t i = 0; errors && i < s->count; i++)
@@ -138,6 +163,17 @@ bool tarn__stock_has(const tarn__stock *s, const tarn__remote_piece *piece)
     const tarn__stocked *r =
         tarn__stock_find(s, piece->remote, piece->offset, piece->size);
     return r && !r->error && !atomic_load(&r->doubted);
+}
+
+bool tarn__stock_lend(const tarn__remote *remote, uint64_t offset, size_t size,
+                      tarn_view *out)
+{
+    const tarn__remote_task *task = tarn__remote_current();
+    if (!task->lends) return false;
+    const tarn__stocked *r = tarn__stock_find(task->stock, remote, offset, size);
+    if (!r || r->error || atomic_load(&r->doubted)) return false;
+    *out = (tarn_view){r->data + (offset - r->from), size, NULL};
+    return true;
 }
 
 /* --- Reading ----------------------------------------------------------------------- */

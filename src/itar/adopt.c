@@ -313,6 +313,10 @@ tarn_status tarn__writer_adopt(tarn_fold_writer *w, tarn__fold *from,
 {
     if (!shards) count = tarn__filecache_count(from->files);
     TARN_TRY(tarn__check_unbroken(&w->archive, err));
+    if (w->url)
+        return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, w->url, TARN_NO_OFFSET,
+                             "whole shards cannot be added to a part in a store; write "
+                             "their samples");
     TARN_TRY(check_source(from, err));
     TARN_TRY(tarn__writer_end_shard(w, err));
     adoption a = {w,

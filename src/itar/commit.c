@@ -161,18 +161,18 @@ tarn_status tarn__stage_open(tarn__stage *s, const char *folder, const char *fol
     tarn__names_init(&s->going);
     if (tarn__url_scheme(folder))
         return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, folder, TARN_NO_OFFSET,
-                             "a fold can only be written to a local folder");
+                             "a fold can only be written to a local folder; on s3://, by "
+                             "tasks (task 0 of 1, and then a commit)");
     tarn_status status = take_names(s, folder, fold, err);
     if (status == TARN_OK) status = tarn__make_folder(s->folder, no_sync, err);
     if (status == TARN_OK) status = take_lock(s, err);
-    if (status != TARN_OK) {
-        tarn__stage_close(s);
-        return status;
-    }
-    tarn__sweep(s->folder, is_ours, s);
-    TARN_TRY(tarn__index_settle(s->index_path, err));
-    return tarn__journal_load(s->journal_path, s->fold, s->index_path, &s->coming,
-                              &s->going, &s->journal, err);
+    if (status == TARN_OK) tarn__sweep(s->folder, is_ours, s);
+    if (status == TARN_OK) status = tarn__index_settle(s->index_path, err);
+    if (status == TARN_OK)
+        status = tarn__journal_load(s->journal_path, s->fold, s->index_path, &s->coming,
+                                    &s->going, &s->journal, err);
+    if (status != TARN_OK) tarn__stage_close(s);
+    return status;
 }
 
 void tarn__stage_close(tarn__stage *s)

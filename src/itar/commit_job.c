@@ -16,13 +16,13 @@
 #include "io/file.h"
 #include "io/publish.h"
 #include "io/url.h"
+#include "itar/commit_job.h"
 #include "itar/commit_parts.h"
 #include "itar/folder.h"
 #include "itar/index.h"
 
 TARN__DEFINE_INIT(tarn_commit_options, TARN_COMMIT_OPTIONS_INIT)
 
-enum { MAX_FOLDS = 8 };
 static const char index_ending[] = ".taridx";
 
 typedef struct committing {
@@ -86,42 +86,51 @@ static tarn_status join_path(char **out, const char *folder, const char *name,
     return tarn__fail_memory(err);
 }
 
-/* Every task lists all sources, so all have the same names. */
-static tarn_status publish_text(committing *c, const tarn__contents *text,
-                                tarn_error *err)
+static tarn_status same_texts(const tarn__parts *parts, const tarn__contents *text,
+                              tarn_error *err)
 {
     char *path;
     tarn_status status = TARN_OK;
-    for (uint32_t i = 1; status == TARN_OK && i < c->parts.count; i++) {
-        TARN_TRY(join_path(&path, c->parts.folders[i], "classes.txt", err));
+    for (uint32_t i = 1; status == TARN_OK && i < parts->count; i++) {
+        TARN_TRY(join_path(&path, parts->folders[i], "classes.txt", err));
         status = same_text(path, text, err);
         free(path);
     }
-    if (status == TARN_OK) status = join_path(&path, c->folder, "classes.txt", err);
-    if (status != TARN_OK) return status;
-    status = write_text(path, text, c->o->no_sync, err);
+    return status;
+}
+
+/* Every task lists all sources, so all have the same names. */
+tarn_status tarn__commit_classes(const tarn__parts *parts, tarn__put_classes *put,
+                                 const void *context, tarn_error *err)
+{
+    char *path;
+    tarn__contents text;
+    TARN_TRY(join_path(&path, parts->folders[0], "classes.txt", err));
+    bool found = access(path, F_OK) == 0;
+    tarn_status status = found ? tarn__contents_open(&text, path, err) : TARN_OK;
+    if (status == TARN_OK && found) {
+        status = same_texts(parts, &text, err);
+        if (status == TARN_OK) status = put(context, path, &text, err);
+        tarn__contents_close(&text);
+    }
     free(path);
     return status;
 }
 
-static tarn_status publish_classes(committing *c, tarn_error *err)
+static tarn_status put_classes(const void *context, const char *from,
+                               const tarn__contents *text, tarn_error *err)
 {
+    const committing *c = context;
     char *path;
-    tarn__contents text;
-    TARN_TRY(join_path(&path, c->parts.folders[0], "classes.txt", err));
-    bool found = access(path, F_OK) == 0;
-    tarn_status status = found ? tarn__contents_open(&text, path, err) : TARN_OK;
+    TARN_TRY(join_path(&path, c->folder, "classes.txt", err));
+    tarn_status status = write_text(path, text, c->o->no_sync, err);
     free(path);
-    if (status != TARN_OK || !found) return status;
-    status = publish_text(c, &text, err);
-    tarn__contents_close(&text);
     return status;
 }
 
 /* --- Folds -------------------------------------------------------------------------- */
 
-/* The folds of a part, which are those of every part. */
-static tarn_status list_folds(const char *part, tarn__names *out, tarn_error *err)
+tarn_status tarn__commit_folds(const char *part, tarn__names *out, tarn_error *err)
 {
     DIR *dir = opendir(part);
     if (!dir) return tarn__fail_errno(err, part, errno, "cannot open the folder");
@@ -137,6 +146,9 @@ static tarn_status list_folds(const char *part, tarn__names *out, tarn_error *er
     if (status == TARN_OK && errno)
         status = tarn__fail_errno(err, part, errno, "cannot list the folder");
     closedir(dir);
+    if (status == TARN_OK && !out->count)
+        status = tarn__fail_at(err, TARN_ERR_NO_FOLD, part, TARN_NO_OFFSET,
+                               "the part contains no fold");
     return status;
 }
 
@@ -144,10 +156,7 @@ static tarn_status publish_folds(committing *c, tarn_error *err)
 {
     tarn__names folds;
     tarn__names_init(&folds);
-    tarn_status status = list_folds(c->parts.folders[0], &folds, err);
-    if (status == TARN_OK && !folds.count)
-        status = tarn__fail_at(err, TARN_ERR_NO_FOLD, c->parts.folders[0], TARN_NO_OFFSET,
-                               "the part contains no fold");
+    tarn_status status = tarn__commit_folds(c->parts.folders[0], &folds, err);
     for (size_t i = 0; status == TARN_OK && i < folds.count; i++)
         status = tarn__parts_publish(
             &c->parts, c->folder, tarn__names_get(&folds, i).data, c->o, &c->report, err);
@@ -183,11 +192,8 @@ static tarn_status report_existing(committing *c, tarn_error *err)
     return TARN_OK;
 }
 
-/* Whether the parts are those of all tasks. */
-static tarn_status check_tasks(committing *c, tarn_error *err)
+tarn_status tarn__commit_check(tarn__parts *p, uint32_t wanted, tarn_error *err)
 {
-    tarn__parts *p = &c->parts;
-    uint32_t wanted = c->o->tasks;
     if (!p->named && !wanted)
         return tarn__fail_at(err, TARN_ERR_USAGE, p->root, TARN_NO_OFFSET,
                              "the tasks did not know how many they are; give the number "
@@ -213,9 +219,9 @@ static tarn_status commit_parts(committing *c, tarn_error *err)
         TARN_TRY(report_existing(c, err));
         return tarn__parts_remove(&c->parts, no_sync, err);
     }
-    TARN_TRY(check_tasks(c, err));
+    TARN_TRY(tarn__commit_check(&c->parts, c->o->tasks, err));
     c->report.tasks = c->parts.count;
-    TARN_TRY(publish_classes(c, err));
+    TARN_TRY(tarn__commit_classes(&c->parts, put_classes, c, err));
     TARN_TRY(publish_folds(c, err));
     return tarn__parts_remove(&c->parts, no_sync, err);
 }
@@ -237,9 +243,21 @@ static tarn_status check_path(const char *path, const tarn_commit_options *o,
     if (o->append && o->overwrite)
         return tarn__fail(err, TARN_ERR_USAGE, "append and overwrite exclude each other");
     if (!*path) return tarn__fail(err, TARN_ERR_USAGE, "the path is empty");
-    if (!tarn__url_scheme(path)) return TARN_OK;
-    return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, path, TARN_NO_OFFSET,
-                         "parts are committed in a local folder");
+    return tarn__url_scheme(path) ? tarn__store_check(path, err) : TARN_OK;
+}
+
+static tarn_status commit_local(const char *path, committing *c, tarn_error *err)
+{
+    char *folder, *found = NULL;
+    const char *only;
+    TARN_TRY(tarn__path_split(path, &folder, &only, err));
+    tarn_status status = only ? TARN_OK : tarn__parts_fold(folder, &found, err);
+    c->folder = folder;
+    c->fold = only ? only : found ? found : "train";
+    if (status == TARN_OK) status = commit_folder(c, err);
+    free(folder);
+    free(found);
+    return status;
 }
 
 tarn_status tarn_commit(const char *path, const tarn_commit_options *options,
@@ -248,16 +266,10 @@ tarn_status tarn_commit(const char *path, const tarn_commit_options *options,
     TARN__NEED(err, "path", path);
     TARN__OPTIONS(tarn_commit_options, o, TARN_COMMIT_OPTIONS_INIT, options, err);
     committing c = {.o = &o};
-    char *folder, *found = NULL;
-    const char *only;
     TARN_TRY(check_path(path, &o, err));
-    TARN_TRY(tarn__path_split(path, &folder, &only, err));
-    tarn_status status = only ? TARN_OK : tarn__parts_fold(folder, &found, err);
-    c.folder = folder;
-    c.fold = only ? only : found ? found : "train";
-    if (status == TARN_OK) status = commit_folder(&c, err);
+    tarn_status status = tarn__url_scheme(path)
+                             ? tarn__commit_in_store(path, &o, &c.report, err)
+                             : commit_local(path, &c, err);
     TARN__FILL_OUT(out, size, c.report);
-    free(folder);
-    free(found);
     return status;
 }

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "itar/folder.h"
 #include "itar/index.h"
+#include "itar/remote_index.h"
 #include "itar/tasks.h"
 #include "tar/keys.h"
 
@@ -58,8 +59,13 @@ static tarn_status load_existing(const tarn__taskdir *task, const char *name,
     char *path;
     if (!out) return TARN_OK;
     if (asprintf(&path, "%s/%s", task->final, name) < 0) return tarn__fail_memory(err);
-    tarn_status status = tarn_index_load(path, out, err);
+    tarn__index_copy copy = {0};
+    tarn_status status = task->mark ? tarn__index_fetch(path, NULL, &copy, err)
+                                    : tarn_index_load(path, &copy.index, err);
     free(path);
+    *out = copy.index;
+    copy.index = NULL;
+    tarn__index_copy_reset(&copy);
     return status;
 }
 

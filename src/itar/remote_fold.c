@@ -84,6 +84,18 @@ static tarn_status fail_several(const tarn_folds *folds, const tarn__place_url *
                          names, folds->folds[0]->name);
 }
 
+/* While these exist, a commit is copying shards, and the index may not have them yet. */
+static bool has_waiting_sums(const tarn__place_url *p, const char *fold)
+{
+    char *name;
+    bool there = false;
+    if (!p->listed || asprintf(&name, ".%s.tarsum.next", fold) < 0) return false;
+    for (size_t i = 0; !there && i < p->listing.count; i++)
+        there = strcmp(tarn__base_name(p->listing.objects[i].url), name) == 0;
+    free(name);
+    return there;
+}
+
 /* The shards of the only fold of a place. *out_index is the URL of its index. */
 static tarn_status shards_of_place(tarn__remote_fold *f, tarn__place_url *p,
                                    char **out_index, tarn_error *err)
@@ -96,6 +108,7 @@ static tarn_status shards_of_place(tarn__remote_fold *f, tarn__place_url *p,
                              : copy_shards(f, one->shards, one->n_shards, err);
     if (status == TARN_OK && !(f->name = strdup(one->name)))
         status = tarn__fail_memory(err);
+    f->growing = has_waiting_sums(p, one->name);
     if (status == TARN_OK && out_index && !(*out_index = strdup(one->index_path)))
         status = tarn__fail_memory(err);
     tarn_folds_free(folds);
@@ -203,6 +216,23 @@ static tarn_status check_shards(tarn__remote_fold *f, tarn_error *err)
     return TARN_OK;
 }
 
+/* The shards that the index names, of those that were listed. */
+static tarn_status drop_coming(tarn__remote_fold *f, tarn_error *err)
+{
+    const tarn__sums *sums = f->index->sums;
+    size_t kept = 0;
+    for (size_t i = 0; sums && i < f->n_shards; i++) {
+        char *name = tarn__remote_name(f->shards[i]);
+        if (!name) return tarn__fail_memory(err);
+        if (tarn__names_find(&sums->names, name, strlen(name)) != TARN__NAME_NONE)
+            f->shards[kept++] = f->shards[i];
+        free(name);
+    }
+    if (sums) f->n_shards = kept;
+    f->shards[f->n_shards] = NULL;
+    return TARN_OK;
+}
+
 /* --- Finding ------------------------------------------------------------------------ */
 
 /* What to do without an index. */
@@ -261,7 +291,7 @@ static tarn_status find_listed(tarn__remote_fold *f, tarn__place_url *p, const c
     tarn_status status = shards_of_place(f, p, &index_url, err);
     if (status == TARN_OK) status = fetch_index(f, p, url, index_url, cache, err);
     free(index_url);
-    return status;
+    return status == TARN_OK && f->growing ? drop_coming(f, err) : status;
 }
 
 /* With an index of the caller. */
@@ -301,13 +331,13 @@ static tarn_status find(tarn__remote_fold *f, tarn__place_url *p, const char *ur
     return status == TARN_OK ? check_shards(f, err) : status;
 }
 
-tarn_status tarn__remote_fold_find(const char *url,
-                                   const tarn__remote_fold_options *options,
-                                   tarn__remote_fold **out, tarn_error *err)
+static tarn_status find_once(const char *url, const tarn__remote_fold_options *options,
+                             tarn__remote_fold **out, bool *out_listed, tarn_error *err)
 {
     tarn__remote_fold_options none = {0};
     tarn__place_url p = {0};
     tarn__remote_fold *f = calloc(1, sizeof *f);
+    *out_listed = false;
     if (!f) return tarn__fail_memory(err);
     tarn_status status = TARN_OK;
     if (tarn_remote_form(url) == TARN_REMOTE_NONE)
@@ -319,11 +349,25 @@ tarn_status tarn__remote_fold_find(const char *url,
     if (status == TARN_OK) status = find(f, &p, url, options ? options : &none, err);
     if (status != TARN_OK && err && !err->path[0])
         tarn__error_place(err, url, TARN_NO_OFFSET);
+    *out_listed = p.listed && !(options && options->index);
     tarn__remote_parse_reset(&p);
     if (status == TARN_OK)
         *out = f;
     else
         tarn__remote_fold_free(f);
+    return status;
+}
+
+/* A commit may publish the fold between the listing and the request for its index. */
+tarn_status tarn__remote_fold_find(const char *url,
+                                   const tarn__remote_fold_options *options,
+                                   tarn__remote_fold **out, tarn_error *err)
+{
+    enum { TRIES = 3 };
+    bool listed;
+    tarn_status status = find_once(url, options, out, &listed, err);
+    for (unsigned i = 1; i < TRIES && status == TARN_ERR_STALE && listed; i++)
+        status = find_once(url, options, out, &listed, err);
     return status;
 }
 

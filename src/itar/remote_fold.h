@@ -35,6 +35,7 @@ typedef struct tarn__remote_fold {
     struct tarn__found *ids; /* private, like the rest */
     tarn__index_copy copy;
     char *texts, *etags;
+    bool growing; /* a commit adds shards, which are ignored until its index has them */
 } tarn__remote_fold;
 
 /* Finds a fold and fetches its index. The names of its shards are those in the index,

@@ -170,8 +170,9 @@ static tarn_status fetch_parts(part *parts, tarn_error *err)
 typedef struct attempt {
     const char *urls[TARN__VERSION_FILES];
     char *shown[TARN__VERSION_FILES];
-    char *entry; /* of the fold in the cache; NULL: no cache */
-    bool anew;   /* the version in the cache cannot be used */
+    char *entry;              /* of the fold in the cache; NULL: no cache */
+    bool anew;                /* the version in the cache cannot be used */
+    const char *sums_urls[2]; /* of the sums, and of those that wait for their index */
 } attempt;
 
 static void replace_in(char *text, size_t size, const char *from, const char *to)
@@ -323,28 +324,65 @@ static tarn_status fetch_once(const attempt *a, tarn__index_copy *out, tarn_erro
     return status;
 }
 
-/* The files may be replaced between the two requests, one after the other. */
+/* If the disk of the cache is full, the files are fetched into a temporary folder. */
+static tarn_status fetch_somewhere(attempt *a, tarn__index_copy *out, tarn_error *err)
+{
+    tarn_error why = {.sys_errno = 0};
+    tarn_status status = fetch_once(a, out, &why);
+    if (status != TARN_OK && a->entry &&
+        (why.sys_errno == ENOSPC || why.sys_errno == EDQUOT)) {
+        free(a->entry);
+        a->entry = NULL;
+        status = fetch_once(a, out, &why);
+    }
+    if (status != TARN_OK && err) *err = why;
+    return status;
+}
+
+/* Sums that are missing there are no reason to do without. */
+static tarn_status fetch_ahead(attempt *a, tarn__index_copy *out, tarn_error *err)
+{
+    a->urls[SUMS] = a->sums_urls[1];
+    tarn_status status = fetch_somewhere(a, out, err);
+    a->urls[SUMS] = a->sums_urls[0];
+    if (status != TARN_OK || out->index->sums) return status;
+    tarn__index_copy_reset(out);
+    return TARN_ERR_STALE;
+}
+
+/* The files may be replaced between the two requests, one after the other. Between these
+ * two steps of a commit, the sums of the new index have their waiting name. */
 static tarn_status fetch(attempt *a, tarn__index_copy *out, tarn_error *err)
 {
     tarn_status status;
+    tarn_error first;
     for (unsigned i = 1;; i++) {
-        status = fetch_once(a, out, err);
-        if (status != TARN_END && status != TARN_ERR_STALE) return status;
+        status = fetch_somewhere(a, out, &first);
+        if (status == TARN_ERR_STALE) {
+            a->anew = true;
+            status = fetch_ahead(a, out, NULL);
+            if (status != TARN_OK) status = TARN_ERR_STALE;
+        }
+        if (status != TARN_END && status != TARN_ERR_STALE) break;
         if (i > TRIES) break;
         if (status == TARN_ERR_STALE) tarn__http_back_off(i);
         a->anew = true;
     }
+    if (status != TARN_OK && status != TARN_END && err) *err = first;
     if (status != TARN_END) return status;
     return tarn__fail_at(err, TARN_ERR_STALE, a->shown[INDEX], TARN_NO_OFFSET,
                          "the index is being replaced; try again");
 }
 
-static char *sums_url_of(const char *index_url)
+static char *sums_url_of(const char *index_url, bool waiting)
 {
     char *url;
-    size_t len = tarn__remote_bare(index_url);
-    if (asprintf(&url, "%.*s.tarsum%s", (int)(len - strlen(".taridx")), index_url,
-                 index_url + len) < 0)
+    size_t len = tarn__remote_bare(index_url), name = len;
+    while (index_url[name - 1] != '/')
+        name--;
+    if (asprintf(&url, "%.*s%s%.*s.tarsum%s%s", (int)name, index_url, waiting ? "." : "",
+                 (int)(len - name - strlen(".taridx")), index_url + name,
+                 waiting ? ".next" : "", index_url + len) < 0)
         return NULL;
     return url;
 }
@@ -352,12 +390,15 @@ static char *sums_url_of(const char *index_url)
 tarn_status tarn__index_fetch(const char *index_url, const char *cache,
                               tarn__index_copy *out, tarn_error *err)
 {
-    char *sums_url = sums_url_of(index_url);
+    char *sums_url = sums_url_of(index_url, false);
+    char *waiting_url = sums_url_of(index_url, true);
     *out = (tarn__index_copy){0};
-    if (!sums_url) return tarn__fail_memory(err);
     attempt a = {.urls = {index_url, sums_url},
-                 .shown = {tarn__url_shown(index_url), tarn__url_shown(sums_url)}};
-    tarn_status status = a.shown[0] && a.shown[1] ? TARN_OK : tarn__fail_memory(err);
+                 .sums_urls = {sums_url, waiting_url},
+                 .shown = {tarn__url_shown(index_url),
+                           sums_url ? tarn__url_shown(sums_url) : NULL}};
+    bool complete = waiting_url && a.shown[0] && a.shown[1];
+    tarn_status status = complete ? TARN_OK : tarn__fail_memory(err);
     if (status == TARN_OK && cache) {
         uint64_t hash = tarn__key_hash(a.shown[INDEX], strlen(a.shown[INDEX]));
         if (asprintf(&a.entry, "%s/index/%016llx", cache, (unsigned long long)hash) < 0)
@@ -368,6 +409,7 @@ tarn_status tarn__index_fetch(const char *index_url, const char *cache,
     if (status == TARN_OK) status = fetch(&a, out, err);
     free(a.entry);
     free(sums_url);
+    free(waiting_url);
     free(a.shown[0]);
     free(a.shown[1]);
     return status;

@@ -18,8 +18,10 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "io/object.h"
 #include "io/publish.h"
 #include "itar/commit.h"
+#include "itar/store_tasks.h"
 
 #define TASKS_ENDING ".tasks"
 #define DONE_ENDING  ".tasks.done"
@@ -34,28 +36,56 @@ static tarn_status joined(char **out, const char *folder, const char *before,
 
 /* --- Names -------------------------------------------------------------------------- */
 
-enum { PART_NAME = 32 };
-
-static void name_part(char out[PART_NAME], uint32_t index, uint32_t count)
+void tarn__part_name(char out[TARN__PART_NAME], uint32_t index, uint32_t count)
 {
-    snprintf(out, PART_NAME, "%05" PRIu32 "-of-%05" PRIu32, index, count);
+    snprintf(out, TARN__PART_NAME, "%05" PRIu32 "-of-%05" PRIu32, index, count);
 }
 
-/* Whether name is exactly what name_part makes of the two numbers. */
-static bool is_part(const char *name, uint32_t *out_index, uint32_t *out_count)
+/* Whether name is exactly what tarn__part_name makes of the two numbers. */
+bool tarn__part_numbers(const char *name, uint32_t *out_index, uint32_t *out_count)
 {
-    char again[PART_NAME];
+    char again[TARN__PART_NAME];
     char *end;
     if (name[0] < '0' || name[0] > '9' || strlen(name) != 14) return false;
     *out_index = (uint32_t)strtoul(name, &end, 10);
     *out_count = (uint32_t)strtoul(name + 9, NULL, 10);
-    name_part(again, *out_index, *out_count);
+    tarn__part_name(again, *out_index, *out_count);
     return strcmp(again, name) == 0 && (!*out_count || *out_index < *out_count);
 }
 
-static bool is_job(const char *name)
+bool tarn__is_job_name(const char *name)
 {
     return strlen(name) == 16 && strspn(name, "0123456789abcdef") == 16;
+}
+
+/* --- Failures ----------------------------------------------------------------------- */
+
+tarn_status tarn__fail_several_jobs(const char *root, tarn_error *err)
+{
+    return tarn__fail_at(err, TARN_ERR_AMBIGUOUS, root, TARN_NO_OFFSET,
+                         "parts of several jobs, with different sources or options; "
+                         "discard them (tarn commit --discard) and run one of the jobs "
+                         "again");
+}
+
+tarn_status tarn__fail_other_job(const char *root, tarn_error *err)
+{
+    return tarn__fail_at(err, TARN_ERR_EXISTS, root, TARN_NO_OFFSET,
+                         "parts of another job, with other sources or options; commit "
+                         "them first, or remove them with tarn commit --discard");
+}
+
+tarn_status tarn__fail_counts(const char *root, tarn_error *err)
+{
+    return tarn__fail_at(err, TARN_ERR_AMBIGUOUS, root, TARN_NO_OFFSET,
+                         "parts of jobs with different numbers of tasks; discard them "
+                         "(tarn commit --discard) and run all tasks with one number");
+}
+
+tarn_status tarn__fail_committed(const char *part, tarn_error *err)
+{
+    return tarn__fail_at(err, TARN_ERR_STALE, part, TARN_NO_OFFSET,
+                         "the job was committed or discarded while this task ran");
 }
 
 /* --- Listing ------------------------------------------------------------------------ */
@@ -83,20 +113,9 @@ static tarn_status each_name(const char *folder,
 static tarn_status take_job(void *context, const char *name, tarn_error *err)
 {
     tarn__parts *p = context;
-    if (!is_job(name)) return TARN_OK;
-    if (p->job)
-        return tarn__fail_at(err, TARN_ERR_AMBIGUOUS, p->root, TARN_NO_OFFSET,
-                             "parts of several jobs, with different sources or options; "
-                             "discard them (tarn commit --discard) and run one of the "
-                             "jobs again");
+    if (!tarn__is_job_name(name)) return TARN_OK;
+    if (p->job) return tarn__fail_several_jobs(p->root, err);
     return joined(&p->job, p->root, "", name, "", err);
-}
-
-static tarn_status fail_counts(const tarn__parts *p, tarn_error *err)
-{
-    return tarn__fail_at(err, TARN_ERR_AMBIGUOUS, p->root, TARN_NO_OFFSET,
-                         "parts of jobs with different numbers of tasks; discard them "
-                         "(tarn commit --discard) and run all tasks with one number");
 }
 
 tarn_status tarn__parts_extend(tarn__parts *p, uint32_t end, tarn_error *err)
@@ -114,8 +133,8 @@ static tarn_status take_part(void *context, const char *name, tarn_error *err)
 {
     tarn__parts *p = context;
     uint32_t index, count;
-    if (!is_part(name, &index, &count)) return TARN_OK;
-    if (p->present && p->named != count) return fail_counts(p, err);
+    if (!tarn__part_numbers(name, &index, &count)) return TARN_OK;
+    if (p->present && p->named != count) return tarn__fail_counts(p->root, err);
     p->named = count;
     TARN_TRY(tarn__parts_extend(p, count ? count : index + 1, err));
     p->present++;
@@ -196,8 +215,7 @@ tarn_status tarn__parts_fold(const char *folder, char **out, tarn_error *err)
 
 static tarn_status remove_name(void *context, const char *name, tarn_error *err);
 
-/* Does not follow links. */
-static tarn_status remove_tree(const char *path, tarn_error *err)
+tarn_status tarn__remove_tree(const char *path, tarn_error *err)
 {
     TARN_TRY(each_name(path, remove_name, (void *)(uintptr_t)path, err));
     if (rmdir(path) == 0 || errno == ENOENT) return TARN_OK;
@@ -212,7 +230,7 @@ static tarn_status remove_name(void *context, const char *name, tarn_error *err)
     TARN_TRY(joined(&path, folder, "", name, "", err));
     tarn_status status = TARN_OK;
     if (lstat(path, &st) == 0 && S_ISDIR(st.st_mode))
-        status = remove_tree(path, err);
+        status = tarn__remove_tree(path, err);
     else if (unlink(path) != 0 && errno != ENOENT)
         status = tarn__fail_errno(err, path, errno, "cannot remove");
     free(path);
@@ -221,13 +239,13 @@ static tarn_status remove_name(void *context, const char *name, tarn_error *err)
 
 tarn_status tarn__parts_remove(tarn__parts *p, bool no_sync, tarn_error *err)
 {
-    TARN_TRY(remove_tree(p->done, err));
+    TARN_TRY(tarn__remove_tree(p->done, err));
     if (rename(p->root, p->done) != 0) {
         if (errno == ENOENT) return TARN_OK;
         return tarn__fail_errno(err, p->root, errno, "cannot rename");
     }
     if (!no_sync) TARN_TRY(tarn__sync_folder(p->root, err));
-    return remove_tree(p->done, err);
+    return tarn__remove_tree(p->done, err);
 }
 
 /* --- One part ----------------------------------------------------------------------- */
@@ -259,7 +277,7 @@ static tarn_status sweep_one(void *context, const char *name, tarn_error *err)
     int fd = open_lock(path, 0);
     /* What cannot be removed stays until the commit. */
     if (fd >= 0 ? flock(fd, LOCK_EX | LOCK_NB) == 0 : errno == ENOENT)
-        (void)!remove_tree(path, NULL);
+        (void)!tarn__remove_tree(path, NULL);
     if (fd >= 0) close(fd);
     free(path);
     return TARN_OK;
@@ -302,20 +320,16 @@ static tarn_status make_temporary(tarn__taskdir *t, const char *job, const char 
 static tarn_status check_jobs(const tarn__parts *p, const char *job, uint32_t count,
                               tarn_error *err)
 {
-    if (p->job && strcmp(p->job, job) != 0)
-        return tarn__fail_at(err, TARN_ERR_EXISTS, p->root, TARN_NO_OFFSET,
-                             "parts of another job, with other sources or options; "
-                             "commit them first, or remove them with tarn commit "
-                             "--discard");
-    return p->present && p->named != count ? fail_counts(p, err) : TARN_OK;
+    if (p->job && strcmp(p->job, job) != 0) return tarn__fail_other_job(p->root, err);
+    return p->present && p->named != count ? tarn__fail_counts(p->root, err) : TARN_OK;
 }
 
 static tarn_status begin(tarn__taskdir *t, const tarn__parts *p, uint32_t index,
                          uint32_t count, const char *job, tarn_error *err)
 {
-    char name[PART_NAME], start[PART_NAME + 8];
+    char name[TARN__PART_NAME], start[TARN__PART_NAME + 8];
     TARN_TRY(check_jobs(p, job, count, err));
-    name_part(name, index, count);
+    tarn__part_name(name, index, count);
     TARN_TRY(joined(&t->final, job, "", name, "", err));
     if (index < p->count && p->folders[index]) return TARN_END; /* final is its name */
     TARN_TRY(tarn__make_folder(job, t->no_sync, err));
@@ -343,6 +357,8 @@ tarn_status tarn__task_begin(tarn__taskdir *t, const char *folder, const char *f
                           "there can be %u",
                           index, count, TARN_MAX_TASKS);
     if (count == TARN_TASKS_OPEN) count = 0;
+    if (tarn__is_remote(folder))
+        return tarn__store_task_begin(t, folder, fold, index, count, job, err);
     TARN_TRY(tarn__parts_find(&parts, folder, fold, err));
     snprintf(name, sizeof name, "%016" PRIx64, job);
     tarn_status status = joined(&path, parts.root, "", name, "", err);
@@ -361,15 +377,14 @@ static tarn_status rename_part(const tarn__taskdir *t, bool *out_late, tarn_erro
     if (rename(t->folder, t->final) == 0) return TARN_OK;
     *out_late = errno == EEXIST || errno == ENOTEMPTY;
     if (*out_late) return TARN_OK;
-    if (errno == ENOENT)
-        return tarn__fail_at(err, TARN_ERR_STALE, t->final, TARN_NO_OFFSET,
-                             "the job was committed or discarded while this task ran");
+    if (errno == ENOENT) return tarn__fail_committed(t->final, err);
     return tarn__fail_errno(err, t->final, errno, "cannot rename %s", t->folder);
 }
 
 tarn_status tarn__task_finish(tarn__taskdir *t, tarn_error *err)
 {
     bool late;
+    if (t->url) return tarn__store_task_finish(t, err);
     TARN_TRY(rename_part(t, &late, err));
     tarn_status status = t->no_sync ? TARN_OK : tarn__sync_folder(t->final, err);
     if (!late) {
@@ -382,9 +397,12 @@ tarn_status tarn__task_finish(tarn__taskdir *t, tarn_error *err)
 
 void tarn__task_abandon(tarn__taskdir *t)
 {
-    if (t->folder) (void)!remove_tree(t->folder, NULL);
+    if (t->url) tarn__store_task_forget(t);
+    if (t->folder) (void)!tarn__remove_tree(t->folder, NULL);
     if (t->final && t->lock >= 0) close(t->lock);
     free(t->folder);
     free(t->final);
+    free(t->url);
+    free(t->mark);
     *t = (tarn__taskdir){.lock = -1};
 }

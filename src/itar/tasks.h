@@ -19,6 +19,11 @@ typedef struct tarn__taskdir {
     char *final;  /* the name of the complete part */
     int lock;
     bool no_sync;
+    /* In an object store (store_tasks.h), where folder is a local one for all but the
+     * shards: */
+    char *url;      /* of the objects of this run, without a slash at its end; or NULL */
+    char *mark;     /* the URL of the object that says whether the part is complete */
+    char etag[256]; /* of that object, when this run began */
 } tarn__taskdir;
 
 /* Starts the part of task number index. TARN_END if the part exists, under final.
@@ -60,6 +65,21 @@ TARN_CHECKED tarn_status tarn__parts_extend(tarn__parts *parts, uint32_t end,
 /* The only fold in a folder that has parts; *out is NULL if there is none. */
 TARN_CHECKED tarn_status tarn__parts_fold(const char *folder, char **out,
                                           tarn_error *err);
+
+/* "00003-of-00008", and the reverse; false for any other text. */
+enum { TARN__PART_NAME = 32 };
+void tarn__part_name(char out[TARN__PART_NAME], uint32_t index, uint32_t count);
+bool tarn__part_numbers(const char *name, uint32_t *out_index, uint32_t *out_count);
+bool tarn__is_job_name(const char *name);
+
+/* Failures that parts in folders and in stores share. root is for messages. */
+tarn_status tarn__fail_counts(const char *root, tarn_error *err);
+tarn_status tarn__fail_other_job(const char *root, tarn_error *err);
+tarn_status tarn__fail_several_jobs(const char *root, tarn_error *err);
+tarn_status tarn__fail_committed(const char *part, tarn_error *err);
+
+/* Removes a folder and everything in it, without following links. */
+TARN_CHECKED tarn_status tarn__remove_tree(const char *path, tarn_error *err);
 
 /* Removes all parts, and those of an earlier commit. From the start of the removal on,
  * nobody takes them for parts. */

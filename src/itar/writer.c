@@ -186,11 +186,17 @@ static tarn_status open_part(const char *folder, const char *fold,
             tarn__fail_at(err, TARN_ERR_EXISTS, task.final, TARN_NO_OFFSET,
                           "the part of task %u of %u is complete", o->task, o->tasks);
     if (status == TARN_OK) status = open_once(task.folder, fold, o, out, &ignored, err);
-    if (status == TARN_OK)
+    if (status == TARN_OK) {
         (*out)->task = task;
-    else
+        tarn__writer_send_to(*out, task.url);
+    } else
         tarn__task_abandon(&task);
     return status;
+}
+
+void tarn__writer_send_to(tarn_fold_writer *w, const char *url)
+{
+    w->url = url;
 }
 
 /* A writer that was interrupted while replacing a fold left a new fold that is complete
@@ -226,11 +232,19 @@ static tarn_status name_shard(const tarn_fold_writer *w, char **out, tarn_error 
                                err);
 }
 
+/* Where a shard is written. */
+static char *shard_path(const tarn_fold_writer *w, const char *name)
+{
+    char *url;
+    if (!w->url) return tarn__stage_part(&w->stage, name);
+    return asprintf(&url, "%s/%s", w->url, name) < 0 ? NULL : url;
+}
+
 static tarn_status begin_shard(tarn_fold_writer *w, tarn_error *err)
 {
     char *name;
     TARN_TRY(name_shard(w, &name, err));
-    char *part = tarn__stage_part(&w->stage, name);
+    char *part = shard_path(w, name);
     TARN_TRY(tarn__writer_add_shard(w, name, part, err));
     tarn_sink_options sink = TARN_SINK_OPTIONS_INIT;
     sink.no_sync = w->options.no_sync;
@@ -545,7 +559,8 @@ static tarn_status commit(tarn_fold_writer *w, tarn_index *index, tarn_error *er
     TARN_TRY(
         tarn__index_prepare(index, w->stage.index_path, w->stage.no_sync, &saving, err));
     tarn_status status = TARN_OK;
-    if (count) status = tarn__stage_name(&w->stage, names, count, !w->base, err);
+    if (count && !w->url)
+        status = tarn__stage_name(&w->stage, names, count, !w->base, err);
     if (status != TARN_OK) {
         tarn__saving_reset(&saving);
         return status;

@@ -49,7 +49,12 @@ struct tarn_fold_writer {
     tarn__origin *origins; /* see adopt.c */
     size_t n_origins, origin_capacity;
     tarn__taskdir task; /* with options.tasks */
+    const char *url;    /* where shards are sent; borrowed; NULL: they are files */
 };
+
+/* Sends the shards to an object store while they are written: to url, without a slash at
+ * its end, which is borrowed. Index and sums stay in the folder. For new folds only. */
+void tarn__writer_send_to(tarn_fold_writer *writer, const char *url);
 
 /* Adds one more shard; takes ownership of both strings. */
 TARN_CHECKED tarn_status tarn__writer_add_shard(tarn_fold_writer *writer, char *name,

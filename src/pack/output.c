@@ -54,10 +54,10 @@ static tarn_status split_target(tarn__pack_output *o, tarn_error *err)
     const char *colon = strrchr(o->target, ':');
     bool cut =
         colon && colon != o->target && !strchr(colon, '/') && stat(o->target, &st) != 0;
-    if (strstr(o->target, "://"))
+    if (strstr(o->target, "://") && !o->options.tasks)
         return tarn__fail(err, TARN_ERR_USAGE,
-                          "%s: a URL cannot be a folder; use x_%%06d.tar for shards or "
-                          "x.tar for one archive",
+                          "%s: a URL is a folder only for tasks (task 0 of 1, and then a "
+                          "commit); use x_%%06d.tar for shards or x.tar for one archive",
                           o->target);
     if (strstr(o->target, ".tar."))
         return tarn__fail(
@@ -218,6 +218,7 @@ tarn_status tarn__pack_output_open(tarn__pack_output *o, tarn_error *err)
         for (size_t i = 0; i < o->count; i++) {
             TARN_TRY(tarn_fold_writer_open(o->place, o->names[i], &o->writer,
                                            &o->folds[i], err));
+            if (o->task.url) tarn__writer_send_to(o->folds[i], o->task.url);
             o->complete[i] = o->writer.resume && !o->writer.append &&
                              tarn__writer_found_all(o->folds[i]);
         }

@@ -75,5 +75,5 @@ run convert one x.gnz --task 0/2
 run convert 'x_{00..04}.tar' streams --number --task 0/2
 run convert one files2 --files --task 0/2
 run commit many --append --overwrite
-run commit s3://bucket/x
+run commit gs://bucket/x
 run commit nothing

@@ -147,7 +147,7 @@ def main():
     def run(page):
         if sanitized() and uses_python(page):
             check.skip(page, "Python examples are run without AddressSanitizer")
-        elif page.endswith(("/s3.md", "/cloud.md")):
+        elif page.endswith(("/s3.md", "/cloud.md", "/billion.md")):
             server, env = store()
             run_page(page, check, **env)
             server.stop()

@@ -27,6 +27,8 @@ class Strict(http.server.ThreadingHTTPServer):
         self.keys = keys  # access key -> (secret, token or None)
         self.objects, self.uploads, self.log, self.count = {}, {}, [], {}
         self.marks, self.lost = {}, set()  # marks of objects and uploads
+        self.upload_keys = {}
+        self.careless = False  # ignores conditions, as some stores do
         self.complaints = []
         self.region = region
         self.page = 1000  # objects in one answer to a listing
@@ -187,6 +189,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         query = dict(urllib.parse.parse_qsl(self.query, keep_blank_values=True))
         if query.get("list-type") == "2":
             return self.list(query)
+        if "uploads" in query:
+            return self.list_uploads(query)
         data = self.server.objects.get(self.key)
         if data is None:
             return self.error(404, "NoSuchKey", "The specified key does not exist.")
@@ -202,6 +206,25 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if "cut" in self.key:
             self.cut()
 
+    def list_uploads(self, query):
+        bucket = self.key.split("/")[1]
+        entries = "".join(f"<Upload><Key>{escape(key[len(bucket) + 2:])}</Key><UploadId>{escape(name)}</UploadId></Upload>"
+                          for name, key in sorted(self.server.upload_keys.items())
+                          if name in self.server.uploads and key.startswith(f"/{bucket}/" + query.get("prefix", "")))
+        return self.reply(200, ("<ListMultipartUploadsResult><IsTruncated>false</IsTruncated>"
+                                f"{entries}</ListMultipartUploadsResult>").encode())
+
+    def copy(self, parts, number):
+        source = urllib.parse.unquote(self.headers["x-amz-copy-source"])
+        data = self.server.objects.get("/" + source.lstrip("/"))
+        if data is None:
+            return self.error(404, "NoSuchKey", "")
+        if self.headers.get("x-amz-copy-source-if-match", tag(data)) != tag(data):
+            return self.error(412, "PreconditionFailed", "x-amz-copy-source-If-Match")
+        first, _, last = self.headers.get("x-amz-copy-source-range", "bytes=0-")[6:].partition("-")
+        parts[number] = data[int(first):int(last or len(data)) + 1]
+        return self.reply(200, f"<CopyPartResult><ETag>{escape(tag(parts[number]))}</ETag></CopyPartResult>".encode())
+
     def put(self):
         if "busy" in self.key and self.nth == 1:
             return self.error(503, "SlowDown", "Please reduce your request rate.")
@@ -212,10 +235,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
             parts = self.server.uploads.get(query["uploadId"])
             if parts is None:
                 return self.error(404, "NoSuchUpload", "")
+            if "x-amz-copy-source" in self.headers:
+                return self.copy(parts, int(query["partNumber"]))
             parts[int(query["partNumber"])] = self.body
             if "failing" in self.key and len(parts) == 2:
                 return self.error(400, "BadPart", "not this one")
         else:
+            if self.lacks_object():
+                return self.error(404, "NoSuchKey", "")
             if self.forbidden():
                 return self.error(412, "PreconditionFailed", "exists")
             self.server.objects[self.key] = self.body
@@ -233,7 +260,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.server.objects[self.key] = self.server.objects[self.key][1:]
         self.close_connection = True
 
+    def lacks_object(self):
+        return "If-Match" in self.headers and self.key not in self.server.objects and not self.server.careless
+
     def forbidden(self):
+        if self.server.careless:
+            return False
+        wanted = self.headers.get("If-Match")
+        if wanted and self.key in self.server.objects and wanted != tag(self.server.objects[self.key]):
+            return True
         if "noconditions" in self.key and "If-None-Match" in self.headers:
             self.error(501, "NotImplemented", "If-None-Match")
             raise ConnectionAbortedError
@@ -247,14 +282,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def post(self):
         query = dict(urllib.parse.parse_qsl(self.query, keep_blank_values=True))
         if "uploads" in query:
-            upload = f"id+{len(self.server.uploads)}/=~ok"
+            upload = f"id+{len(self.server.upload_keys)}/=~ok"
             self.server.uploads[upload] = {}
+            self.server.upload_keys[upload] = self.key
             self.server.marks[upload] = self.headers.get("x-amz-meta-tarn-write", "")
             return self.reply(200, f"<InitiateMultipartUploadResult><UploadId>{upload}</UploadId>"
                               "</InitiateMultipartUploadResult>".encode())
         parts = self.server.uploads.get(query["uploadId"])
         if parts is None:
             return self.error(404, "NoSuchUpload", "")
+        if self.lacks_object():
+            return self.error(404, "NoSuchKey", "")
         if self.forbidden():
             return self.error(412, "PreconditionFailed", "exists")
         if "late" in self.key:
@@ -264,9 +302,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.reply(200)
         if "vague" in self.key:
             return self.reply(200, b"<html>Welcome</html>")
-        listed = re.findall(rb"<PartNumber>(\d+)</PartNumber><ETag>&quot;([0-9a-f]+)&quot;</ETag>",
-                            self.body)
-        told = {int(n): e.decode() for n, e in listed}
+        numbers, tags = re.findall(rb"<PartNumber>(\d+)<", self.body), re.findall(rb"<ETag>\D*?([0-9a-f]{32})\D*?<", self.body)
+        told = {int(n): e.decode() for n, e in zip(numbers, tags)}
         if told != {n: tag(p).strip('"') for n, p in parts.items()}:
             return self.error(400, "InvalidPart", "")
         if any(len(p) < 5 << 20 for n, p in parts.items() if n != max(parts)):
@@ -291,7 +328,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def delete(self):
         query = dict(urllib.parse.parse_qsl(self.query))
-        self.server.uploads.pop(query["uploadId"])
+        if "uploadId" not in query:
+            self.server.objects.pop(self.key, None)
+        elif self.server.uploads.pop(query["uploadId"], None) is None:
+            return self.error(404, "NoSuchUpload", "")
         return self.reply(204)
 
     def handle(self):

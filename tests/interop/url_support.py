@@ -131,7 +131,7 @@ http {{
     root {root}/www; ssl_protocols TLSv1.2 TLSv1.3; ssl_session_cache shared:sessions:1m;
     location / {{ dav_methods PUT DELETE; create_full_put_path on; }}
     location /moved/ {{ rewrite ^/moved/(.*)$ /$1 redirect; }}
-    location /single/ {{ rewrite ^/single/(.*)$ /$1 break; keepalive_requests 1; access_log {root}/tls.log session; }}
+    location /logged/ {{ rewrite ^/logged/(.*)$ /$1 break; access_log {root}/tls.log session; }}
     location /plain/ {{ rewrite ^/plain/(.*)$ http://localhost:{port}/$1 redirect; }}
     location /other/ {{ return 307 http://127.0.0.1:{port}/once$uri; }}
   }}

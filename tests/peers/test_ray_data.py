@@ -1,18 +1,22 @@
 #!/usr/bin/env python3
 """tarn.ray with a cluster of several nodes: what is read and written, also when workers and nodes are killed
 while they write. TARN_RAY_ROUNDS is the number of rounds with kills (default 2; `make test-ray`: 50)."""
+import atexit
 import collections
 import concurrent.futures
 import os
 import pathlib
 import random
 import signal
+import sys
 import tarfile
 import time
 
 import peer
 
-peer.needs("ray", "pyarrow", "pandas")
+peer.needs("ray", "pyarrow", "pandas", "moto", "boto3")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "interop"))
+from s3_support import Moto  # noqa: E402
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_DATA_DISABLE_PROGRESS_BARS", "1")
@@ -35,6 +39,8 @@ def start(nodes):
     for _ in range(nodes - 1):
         cluster.add_node(num_cpus=1)
     ray.init(address=cluster.address, log_to_driver=False, configure_logging=False, runtime_env=ENV)
+    # In this order: if the cluster ends first, Ray may end this process with status 1.
+    atexit.register(lambda: (ray.shutdown(), cluster.shutdown()))
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
     context.execution_options.preserve_order = True
@@ -58,6 +64,15 @@ def rows(slow=0.0):
 def digests(folder):
     return {path.name: path.read_bytes() for path in sorted(pathlib.Path(folder).iterdir())
             if path.suffix == ".tar" or path.suffix == ".taridx"}
+
+
+def stored(prefix):
+    """The same of a folder in the store, where nothing else must be, nor any upload that is not complete."""
+    listed = STORE.client.list_objects_v2(Bucket="bucket", Prefix=prefix + "/").get("Contents", [])
+    names = [item["Key"][len(prefix) + 1:] for item in listed]
+    assert not [name for name in names if name.startswith(".")], names
+    assert "Uploads" not in STORE.client.list_multipart_uploads(Bucket="bucket", Prefix=prefix)
+    return {name: STORE.get(f"{prefix}/{name}") for name in names if not name.endswith(".tarsum")}
 
 
 def expected(folder):
@@ -140,6 +155,22 @@ def the_webdataset_sink_of_ray_has_no_commit(_):
             assert archive.getnames()
 
 
+def a_fold_in_a_store_equals_the_same_tasks_in_a_folder(_):
+    with peer.folder() as alone:
+        want = expected(alone)
+    tarn.ray.write(rows(), "s3://bucket/ray/plain/")
+    assert stored("ray/plain") == want
+    try:
+        tarn.ray.write(rows(), "s3://bucket/ray/plain")
+        raise AssertionError("written over")
+    except FileExistsError:
+        pass
+    tarn.ray.write(rows(), "s3://bucket/ray/plain", overwrite=True)
+    assert stored("ray/plain") == want
+    read = tarn.ray.read("s3://bucket/ray/plain:train", fields=["cls"], override_num_blocks=4).take_all()
+    assert [row["__key__"] for row in read] == [f"k{i:05}" for i in range(COUNT)]
+
+
 # --- Kills ---
 
 
@@ -189,12 +220,23 @@ def killed_workers_and_nodes_leave_no_trace(_):
             got = digests(out)
             assert got == want, f"round {number}: {sorted(got)}"
             assert not [name for name in os.listdir(out) if name.startswith(".")], os.listdir(out)
+    for number in range(max(1, ROUNDS // 5)):
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            done = pool.submit(tarn.ray.write, rows(slow=0.02), f"s3://bucket/ray/{number}")
+            while not done.done() and not workers():
+                time.sleep(0.05)
+            disturb(CLUSTER, random.Random(1000 + number), done, counts)
+            done.result()
+            assert stored(f"ray/{number}") == want, f"round {number} in the store"
     assert counts["workers"] + counts["nodes"], counts
-    print(f"# {ROUNDS} rounds: {counts['workers']} workers and {counts['nodes']} nodes killed")
+    print(f"# figure: {ROUNDS} rounds: {counts['workers']} workers and {counts['nodes']} nodes killed")
 
 
+STORE = Moto().__enter__()
+os.environ.update(STORE.env)
+ENV["env_vars"].update(STORE.env, no_proxy="*")
 CLUSTER = start(3)
 peer.run(columns_and_rows_are_those_of_the_dataset, orders_and_filters_of_a_dataset_are_kept,
          arrays_become_tensors, a_written_fold_equals_the_same_tasks_on_one_machine,
          an_existing_fold_is_extended_or_replaced_only_on_request, a_job_that_fails_leaves_nothing,
-         the_webdataset_sink_of_ray_has_no_commit, killed_workers_and_nodes_leave_no_trace)
+         the_webdataset_sink_of_ray_has_no_commit, a_fold_in_a_store_equals_the_same_tasks_in_a_folder, killed_workers_and_nodes_leave_no_trace)

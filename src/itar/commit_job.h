@@ -1,0 +1,32 @@
+/* What commits of a job in folders and in stores share. */
+#ifndef TARN_ITAR_COMMIT_JOB_H
+#define TARN_ITAR_COMMIT_JOB_H
+
+#include <tarn/commit.h>
+
+#include "base/names.h"
+#include "io/file.h"
+#include "itar/tasks.h"
+
+/* Whether the parts are those of all tasks; wanted is the number that the caller gave. */
+TARN_CHECKED tarn_status tarn__commit_check(tarn__parts *parts, uint32_t wanted,
+                                            tarn_error *err);
+
+/* The folds of a part, which are those of every part. */
+TARN_CHECKED tarn_status tarn__commit_folds(const char *part, tarn__names *out,
+                                            tarn_error *err);
+
+/* Calls put with the classes.txt of the parts, if they have one. */
+typedef tarn_status tarn__put_classes(const void *context, const char *path,
+                                      const tarn__contents *text, tarn_error *err);
+TARN_CHECKED tarn_status tarn__commit_classes(const tarn__parts *parts,
+                                              tarn__put_classes *put, const void *context,
+                                              tarn_error *err);
+
+/* tarn_commit, where path is a URL. */
+TARN_CHECKED tarn_status tarn__commit_in_store(const char *path,
+                                               const tarn_commit_options *options,
+                                               tarn_commit_report *report,
+                                               tarn_error *err);
+
+#endif
