@@ -448,11 +448,14 @@ size, which includes mapped files)."""]
 
 
 def used(found):
-    """Returns the versions of the packages, of all parts or of each."""
-    named = {part: found[part]["versions"] for part in PARTS if part in found}
-    if len(set(named.values())) == 1:
-        return f"Versions: {min(named.values())}."
-    return "Versions:\n\n" + "\n".join(f"- {part}: {text}" for part, text in named.items())
+    """Returns the versions of the packages, and which parts used them."""
+    parts = {}
+    for part in PARTS:
+        if part in found:
+            parts.setdefault(found[part]["versions"], []).append(part)
+    if len(parts) == 1:
+        return f"Versions: {min(parts)}."
+    return "Versions:\n\n" + "\n".join(f"- {', '.join(names)}: {text}" for text, names in parts.items())
 
 
 def write(found, folder=PAGE.parent):

@@ -70,9 +70,9 @@ def wrapped(columns: dict[str, Any]) -> dict[str, Any]:
 
 def message(memory: Any, about: Any, columns: dict[str, Any]) -> tuple[Any, Any]:
     """Returns a block with a message of two values, and what must be kept with it. The data of
-    columns is found in memory, or copied into the block."""
+    columns, which have no tensors, is found in memory, or copied into the block."""
     buffers: list[pickle.PickleBuffer] = []
-    body = dumps(wrapped(columns), buffers.append)
+    body = pickle.dumps(wrapped(columns), 5, buffer_callback=buffers.append)
     places, inside = [], 0
     for buffer in buffers:
         raw = buffer.raw()

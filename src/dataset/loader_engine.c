@@ -189,11 +189,12 @@ static tarn__window *plan_window(tarn__engine *e)
     return w;
 }
 
-/* Plans windows for one thread; their number. The end of an epoch is left to the next
- * thread if it would delay a window. */
+/* Plans windows for one thread; their number. Of large windows, which take longer than
+ * waking a thread, only one: the next is for another thread. The end of an epoch is left
+ * to the next thread if it would delay a window. */
 static size_t plan_some(tarn__engine *e, tarn__window *out[UNIT])
 {
-    size_t n = 0, most = e->may_widen ? UNIT : 1;
+    size_t n = 0, most = room(e) > e->depth ? UNIT : 1;
     while (n < most && e->epoch && !e->planning && has_room(e) &&
            (n == 0 || e->number < e->epoch->left) && (out[n] = plan_window(e)))
         n++;

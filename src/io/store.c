@@ -375,6 +375,9 @@ static tarn_status read_page(tarn__store *s, uploads *p, const char *prefix,
     if (status == TARN_OK)
         status = tarn__xml_read(page.data ? page.data : "", page.size, take_element, NULL,
                                 p, err);
+    if (status == TARN_OK &&
+        !memmem(page.data ? page.data : "", page.size, "ListMultipartUploadsResult", 26))
+        status = tarn__fail(err, TARN_ERR_FORMAT, "the list of uploads is not one of S3");
     if (status == TARN_OK && p->more && !p->key_mark)
         status = tarn__fail(err, TARN_ERR_FORMAT, "the list of uploads is not complete");
     tarn__buf_reset(&query);

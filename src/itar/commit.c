@@ -161,7 +161,8 @@ tarn_status tarn__stage_open(tarn__stage *s, const char *folder, const char *fol
     tarn__names_init(&s->going);
     if (tarn__url_scheme(folder))
         return tarn__fail_at(err, TARN_ERR_UNSUPPORTED, folder, TARN_NO_OFFSET,
-                             "a fold can only be written to a local folder");
+                             "a fold can only be written to a local folder; on s3://, by "
+                             "tasks (task 0 of 1, and then a commit)");
     tarn_status status = take_names(s, folder, fold, err);
     if (status == TARN_OK) status = tarn__make_folder(s->folder, no_sync, err);
     if (status == TARN_OK) status = take_lock(s, err);

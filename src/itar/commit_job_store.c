@@ -147,6 +147,22 @@ static tarn_status is_repeated(committing *c, bool *out, tarn_error *err)
     return tarn__commit_is_repeated(&c->parts.parts, has_fold, c, out, err);
 }
 
+static bool none(const void *context, const char *url)
+{
+    return false;
+}
+
+/* The list of uploads shows what killed tasks have left. Users who may not read it get
+ * the error before anything is published. */
+static tarn_status check_uploads(const committing *c, tarn_error *err)
+{
+    tarn__store *store;
+    TARN_TRY(tarn__store_open(c->folder, &store, err));
+    tarn_status status = tarn__store_abort(store, c->parts.parts.root, none, NULL, err);
+    tarn__store_close(store);
+    return status;
+}
+
 static tarn_status commit_found(committing *c, tarn_error *err)
 {
     tarn__parts *parts = &c->parts.parts;
@@ -167,6 +183,7 @@ static tarn_status commit_found(committing *c, tarn_error *err)
     TARN_TRY(is_repeated(c, &repeated, err));
     if (repeated) return finish_removal(c, err);
     TARN_TRY(tarn__commit_check(parts, c->o->tasks, err));
+    TARN_TRY(check_uploads(c, err));
     TARN_TRY(tarn__store_parts_fetch(&c->parts, err));
     c->report->tasks = parts->count;
     TARN_TRY(tarn__commit_classes(parts, put_classes, c, err));

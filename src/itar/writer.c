@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "base/options.h"
 #include "base/utf8.h"
-#include "io/object.h"
 #include "itar/fold.h"
 #include "itar/folder.h"
 #include "tar/keys.h"
@@ -214,10 +213,6 @@ tarn_status tarn_fold_writer_open(const char *folder, const char *fold,
     TARN__OPTIONS(tarn_fold_writer_options, taken, TARN_FOLD_WRITER_OPTIONS_INIT, options,
                   err);
     if (taken.tasks || taken.task) return open_part(folder, fold, &taken, out, err);
-    if (tarn__is_remote(folder))
-        return tarn__fail_at(err, TARN_ERR_USAGE, folder, TARN_NO_OFFSET,
-                             "a fold is written to a store by tasks (task 0 of 1, and "
-                             "then a commit)");
     bool half_replaced = false;
     tarn_status status = open_once(folder, fold, &taken, out, &half_replaced, err);
     if (!half_replaced) return status;

@@ -603,6 +603,24 @@ def a_fold_that_another_writer_changed_is_kept(w, s):
     assert place.objects()["train.taridx"] == w.old["train.taridx"] + b"\0"
 
 
+def a_list_of_uploads_that_cannot_be_read_is_an_error_before_the_commit(w, s):
+    place = Place(s.client, "uploads")
+    place.put(w.parts)
+    answers = {"AccessDenied": (403, "AccessDenied"), "not one of S3": (200, b"<html>Welcome</html>"),
+               "is not complete": (200, b"<ListMultipartUploadsResult><IsTruncated>true</IsTruncated>"
+                                        b"</ListMultipartUploadsResult>"),
+               "without a name or id": (200, b"<ListMultipartUploadsResult><Upload><Key>x</Key></Upload>"
+                                             b"</ListMultipartUploadsResult>")}
+    for text, answer in answers.items():
+        s.store.hook = lambda h: answer if h.command == "GET" and "uploads=" in h.query else None  # noqa: B023
+        code, _, err = run("commit", place.url, env=s.env)
+        s.store.hook = None
+        assert code and text in err, (text, err)
+        assert sorted(place.objects()) == sorted(w.parts), place.keys()
+    sure("commit", "-q", place.url, env=s.env)
+    place.check(w.old)
+
+
 def a_store_without_conditions_is_refused(w, s):
     place = Place(s.client, "careless")
     s.store.careless = True
@@ -635,6 +653,7 @@ MOTO = [a_commit_publishes_what_the_same_job_publishes_in_a_folder, sums_are_tho
         two_commits_at_once_publish_once, a_task_that_ends_after_the_commit_leaves_nothing]
 STRICT = [our_store_answers_botocore_as_moto_does, our_store_keeps_a_condition_that_moto_ignores,
           every_request_of_a_job_is_signed, a_fold_that_another_writer_changed_is_kept,
+          a_list_of_uploads_that_cannot_be_read_is_an_error_before_the_commit,
           a_store_without_conditions_is_refused, other_stores_are_refused]
 
 

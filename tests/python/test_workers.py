@@ -440,8 +440,9 @@ def test_a_function_that_hangs_is_ended_after_the_timeout(arrays):
         list(loader)
 
 
-def test_workers_that_are_killed_at_random_change_nothing(arrays):
-    made = arrays.map(functions.drawn)
+@pytest.mark.parametrize("function", [functions.drawn, functions.echo])
+def test_workers_that_are_killed_at_random_change_nothing(arrays, function):
+    made = arrays.map(function)
     expected = epochs(made, 7)
     epochs(made, 7, workers=1)
     gc.collect()

@@ -48,6 +48,10 @@ def drawn(sample, rng):
     return {"rng": rng.random(3), "n": rng.integers(2**62), "key": sample["__key__"]}
 
 
+def echo(sample):
+    return {"x": sample["npy"], "key": sample["__key__"], "n": sample["cls"]}
+
+
 def drawn_globally(sample, rng):
     return np.array([rng.random(), random.random(), np.random.random()])
 

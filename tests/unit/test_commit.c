@@ -449,8 +449,8 @@ static void impossible_tasks_are_refused(void **state)
     FAILS(TARN_ERR_USAGE, "commit", tarn_fold_writer_open(dir, "train", &o, &w, &err));
     c.append = c.overwrite = true;
     FAILS(TARN_ERR_USAGE, "exclude", commit_with(c, &r));
-    FAILS(TARN_ERR_UNSUPPORTED, "local folder",
-          tarn_commit("s3://bucket/x", NULL, NULL, 0, &err));
+    FAILS(TARN_ERR_UNSUPPORTED, "in folders and on s3://",
+          tarn_commit("gs://bucket/x", NULL, NULL, 0, &err));
 }
 
 int main(void)
