@@ -7,6 +7,7 @@ process without the pages of mapped files, which the system takes back at any ti
     commit.py [--members 1000000,10000000] [--parts 1000] [--folder DIR]
 """
 import argparse
+import os
 import pathlib
 import shutil
 import subprocess
@@ -68,7 +69,7 @@ def measure(build, folder, parts, members):
     (folder / "copy").unlink()
     seconds, peak = watched([build / "tarn", "commit", "-q", target])
     looked = subprocess.run([sys.executable, "-c", LOOK, target], check=True, stdout=subprocess.PIPE, text=True,
-                            env={"PYTHONPATH": str(build / "python"), "PATH": "/usr/bin:/bin"}).stdout.split()
+                            env=dict(os.environ, PYTHONPATH=str(build / "python"))).stdout.split()
     assert int(looked[0]) == members // parts * parts, looked
     shutil.rmtree(target)
     opened, find, shuffled = map(float, looked[1:])

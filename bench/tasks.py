@@ -2,10 +2,13 @@
 """Compares two tasks at the same time, and their commit, with one run of the whole job. Each process has one
 thread, and nothing waits for the disk: it is about the work that can be divided.
 
-  convert  a fold of 200,000 samples of 4 KB, in random order
-  pack     60,000 files of 2 KB; every task lists all files
+  convert  a fold of 1,000,000 samples of 700 bytes, in random order
+  pack     40,000 files of 30 KB; every task lists all files
 
-Contestants take turns; the medians of three rounds count. Only the ratios are meaningful.
+Contestants take turns, and every other round begins with the other one. The first round is not counted. The ratio
+is the median of those of the rounds; the smallest and the largest show how much it varies.
+
+    tasks.py [FOLDER]      where the data is created; the default is that for temporary files
 """
 import pathlib
 import shutil
@@ -17,7 +20,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TARN = ROOT / "build-plain/tarn"
-ROUNDS = 3
+ROUNDS = 8
 
 
 def timed(target, *commands):
@@ -31,12 +34,15 @@ def timed(target, *commands):
 
 
 def compare(name, target, words):
-    one, two = [], []
-    for _ in range(ROUNDS):
-        one.append(timed(target, words))
-        two.append(timed(target, *[[*words, "--task", f"{i}/2"] for i in range(2)]))
-    one, two = statistics.median(one), statistics.median(two)
-    print(f"{name}: one process {one:.2f} s, two tasks and their commit {two:.2f} s: {one / two:.2f} x", flush=True)
+    rivals = {"one": [words], "two": [[*words, "--task", f"{i}/2"] for i in range(2)]}
+    rounds = []
+    for number in range(ROUNDS + 1):
+        order = ("one", "two") if number % 2 else ("two", "one")
+        rounds.append({rival: timed(target, *rivals[rival]) for rival in order})
+    one, two = ([times[rival] for times in rounds[1:]] for rival in rivals)
+    ratios = sorted(a / b for a, b in zip(one, two))
+    print(f"{name}: one process {statistics.median(one):.2f} s, two tasks and their commit {statistics.median(two):.2f} s: "
+          f"{statistics.median(ratios):.2f} x ({ratios[0]:.2f} to {ratios[-1]:.2f})", flush=True)
 
 
 def main():
@@ -44,12 +50,12 @@ def main():
         folder = pathlib.Path(name)
         files = folder / "files"
         files.mkdir()
-        for i in range(60_000):
-            (files / f"f{i:05}.bin").write_bytes(b"%05d" % i * 400)
+        for i in range(40_000):
+            (files / f"f{i:05}.bin").write_bytes(b"%05d" % i * 6000)
         sys.path.insert(0, str(ROOT / "build-plain/python"))
         import tarn
         with tarn.DatasetWriter(folder / "fold", sync=False, max_count=20_000) as out:
-            out.write_many({"__key__": f"s{i:06}", "bin": b"%06d" % i * 680} for i in range(200_000))
+            out.write_many({"__key__": f"s{i:06}", "bin": b"%07d" % i * 100} for i in range(1_000_000))
         quick = ["--no-sync", "-q", "-j1", "--max-count", "20000"]
         compare("convert", folder / "t", ["convert", folder / "fold", folder / "t", "--shuffle", "7", *quick])
         compare("pack", folder / "t", ["pack", files, "-o", folder / "t", *quick])

@@ -11,7 +11,7 @@ python3 python3-venv libarchive-tools mandoc binutils strace nginx-light openssl
 xz-utils bzip2 clang-tidy-14 cppcheck bindgen rustc"
 arm64="gcc-aarch64-linux-gnu qemu-user-static"
 debian="debootstrap"
-peers="python3 python3-venv chromium chromium-driver"
+peers="python3 python3-venv chromium chromium-driver default-jre-headless"
 bench="python3 libpng-dev libturbojpeg0-dev libarchive-tools util-linux time libavdevice59 libavfilter8"
 
 wanted=""

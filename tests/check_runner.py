@@ -41,8 +41,9 @@ def main():
         status = run.total(log)
     failed = {text.split(":")[0] for outcome, text in rows if outcome == "failed"}
     counts = {word: sum(outcome == word for outcome, _ in rows) for word in ("passed", "skipped")}
-    good = failed == FAILED and status == 1 and counts == {"passed": 4, "skipped": 2}
-    print("as expected" if good else f"found {failed}, {status}, {counts}")
+    matched = [job.name for job in run.chosen(JOBS, "it")]
+    good = failed == FAILED and status == 1 and counts == {"passed": 4, "skipped": 2} and matched == ["build", "needs it"]
+    print("as expected" if good else f"found {failed}, {status}, {counts}, {matched}")
     if unknown():
         print(f"no such suites, see tests/suites.py: {', '.join(unknown())}")
     return 0 if good and not unknown() else 1

@@ -4,7 +4,8 @@
 A suite is a program that prints TAP lines (ok / not ok / ok # SKIP why). Results are added to a
 log, so that several runs can end in one total.
 
-  run.py [--log FILE] FLAVOUR...          builds and runs flavours, then prints the total
+  run.py [--log FILE] [--match TEXT] FLAVOUR...     builds and runs flavours, or those of their
+                                          suites with TEXT in their names, then prints the total
       check      what `make check` runs: format, words, and the fast suites of a plain build
       format     clang-format finds nothing to change; this program counts failures
       words      the prose has no banned phrase
@@ -165,9 +166,14 @@ def unpack_corpus():
     subprocess.run([ROOT / "scripts/corpus.py", "unpack"], check=True)
 
 
+def chosen(jobs, match):
+    """All builds, and the jobs whose names contain match."""
+    return [job for job in jobs if job.kind == "build" or match in job.name]
+
+
 def one_folder(log, args):
     jobs = suites(args.build.resolve(), [args.only] if args.only else KINDS, args.wrap)
-    run(log, [job for job in jobs if args.match in job.name])
+    run(log, chosen(jobs, args.match))
     return 0
 
 
@@ -185,7 +191,7 @@ def main():
         unpack_corpus()
         if args.build:
             return one_folder(log, args)
-        run(log, jobs_of(args.command))
+        run(log, chosen(jobs_of(args.command), args.match))
         slowest(log)
         return total(log)
 

@@ -14,7 +14,7 @@ def write(folder, task, tasks):
     """Writes one part. A part that exists was written by an earlier run."""
     try:
         out = tarn.DatasetWriter(folder, task=(task, tasks), job="squares", max_count=100)
-    except FileExistsError:
+    except tarn.PartExistsError:
         return
     with out:
         for n in range(COUNT * task // tasks, COUNT * (task + 1) // tasks):

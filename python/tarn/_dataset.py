@@ -454,7 +454,7 @@ class Dataset(Choosing):
             ("threads", 4) in four threads. The batches are the same. docs/guides/transforms.md says
             which to choose.
         timeout: seconds that a function may take for a sample, in processes. After that its process
-            is ended, and the sample cannot be used.
+            is ended, and the sample cannot be used. With workers=0 it has no effect.
         collate: a function of the list of samples, which returns the batch.
         prefetch: batches prepared in advance; 0 chooses enough to keep the threads and workers busy.
         epochs: the total number of epochs; 0 means no limit.

@@ -7,9 +7,10 @@ here; docs/internals/workers.md describes the rules.
 from __future__ import annotations
 
 import os
+import time
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from . import _tarn
 from ._pad import Ragged
@@ -81,6 +82,8 @@ class Functions:
         self._failure: BaseException | None = None  # of the native loader, after the jobs
         self._native_listed = 0  # of its list of skipped samples
         self._lost = dict.fromkeys(COUNTS, 0)  # counts of batches that were dropped
+        self._waited = 0.0  # seconds that the caller waited
+        self._ran = 0.0  # of these, for the functions
 
     @property
     def ahead(self) -> int:
@@ -105,13 +108,31 @@ class Functions:
         now = self._jobs[0].before if self._jobs else stats
         counted = {name: now[name] - self._lost[name] for name in COUNTS}
         counted["skipped"] += self.failed
-        return {**stats, **counted}
+        return {**stats, **counted, "waited": self._waited, "bottleneck": self._bottleneck(stats)}
+
+    def _bottleneck(self, stats: Mapping[str, Any]) -> str:
+        """What limits the rate. Threads of the native loader wait if functions are slow, and the
+        caller of the native loader does not."""
+        if stats["batches"] == 0:
+            return "none"
+        if self._waited < stats["seconds"] / 20:
+            return "caller"
+        if 2 * self._ran > self._waited:
+            return "functions"
+        return "decode" if stats["decode"] > stats["read"] else "read"
 
     # --- Batches ---
 
     def next(self, native: _tarn.Loader) -> Any:
         """Returns the next batch, and None for one without samples. After a failure the next call
         tries the same batch again."""
+        began = time.perf_counter()
+        try:
+            return self._next(native)
+        finally:
+            self._waited += time.perf_counter() - began
+
+    def _next(self, native: _tarn.Loader) -> Any:
         self._fill(native)
         if not self._jobs:
             failure, self._failure = self._failure, None
@@ -121,7 +142,11 @@ class Functions:
             raise RuntimeError("the loader has more batches than it said")
         job = self._jobs[0]
         if job.part.planned:
-            self.pool.wait(job)
+            began = time.perf_counter()
+            try:
+                self.pool.wait(job)
+            finally:
+                self._ran += time.perf_counter() - began
         batch = self._finished(job, native)
         self._jobs.popleft().end()
         return batch
@@ -178,12 +203,16 @@ class Functions:
         before = job.before["skipped"] - self._lost["skipped"] + self.failed
         holes = part.planned - len(part) + len(failures)
         if before + holes > self.limit:
-            raise FormatError(f"more than {self.limit} samples cannot be used, which is the limit "
-                              f"(max_errors); the last one: {found[-1].reason}")
+            self._give_up(f"more than {self.limit} samples cannot be used, which is the limit "
+                          f"(max_errors); the last one: {found[-1].reason}", failures)
         kept = kept_of(part.slots, failures, part.planned, policy)
         if not kept:
-            raise FormatError(f"no sample of a batch of epoch {part.epoch} can be used: {found[-1].reason}")
-        batch = self._made(job, kept)
+            self._give_up(f"no sample of a batch of epoch {part.epoch} can be used: {found[-1].reason}", failures)
+        try:
+            batch = self._made(job, kept)
+        except Exception as error:
+            self._note_batch(job, error)
+            raise
         self.skipped += found
         self.failed += len(failures)
         return batch
@@ -224,21 +253,36 @@ class Functions:
         key = self._key(job, i)
         return Skipped(job.part.epoch, job.part.numbers[i], key, f"sample {key}{failure.reason}")
 
-    def _raise(self, job: _Taken, i: int, failure: Failure) -> None:
+    @staticmethod
+    def _give_up(reason: str, failures: Mapping[int, Failure]) -> NoReturn:
+        """Ends on_error. The last exception of a function is the cause."""
+        if not failures:
+            raise FormatError(reason)
+        last = failures[max(failures)]
+        _note_trace(last)
+        raise FormatError(reason) from last.error
+
+    def _raise(self, job: _Taken, i: int, failure: Failure) -> NoReturn:
         error = failure.error
         error.add_note(f"sample {self._key(job, i)}{failure.where}")
         try:
             error.add_note(f"shard {self.dataset._handle.unordered().shard(job.part.numbers[i])[1]}")
         except Error:  # a kind of dataset without shards
             pass
-        if failure.trace:
-            error.add_note(f"in a worker process:\n{failure.trace}")
+        _note_trace(failure)
         raise error
 
-    def _raise_of_batch(self, job: _Taken, failure: Failure) -> None:
-        error = failure.error
+    def _raise_of_batch(self, job: _Taken, failure: Failure) -> NoReturn:
+        self._note_batch(job, failure.error)
+        _note_trace(failure)
+        raise failure.error
+
+    def _note_batch(self, job: _Taken, error: BaseException) -> None:
         first, last = self._key(job, 0), self._key(job, len(job.part) - 1)
         error.add_note(f"batch of {len(job.part)} samples, from {first} to {last}")
-        if failure.trace:
-            error.add_note(f"in a worker process:\n{failure.trace}")
-        raise error
+
+
+def _note_trace(failure: Failure) -> None:
+    note = f"in a worker process:\n{failure.trace}"
+    if failure.trace and note not in getattr(failure.error, "__notes__", ()):  # the batch may be tried again
+        failure.error.add_note(note)

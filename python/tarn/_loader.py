@@ -197,7 +197,10 @@ class Loader:
                 batch = self._functions.next(self._native)
         except StopIteration as error:
             if self._functions is not None and self._functions.ahead:  # would end the epoch silently
-                raise RuntimeError("a function given to map raised StopIteration") from error
+                ended = RuntimeError("a function given to map raised StopIteration")
+                for note in getattr(error, "__notes__", ()):
+                    ended.add_note(note)
+                raise ended from error
             raise
         if batch is None:
             batch = self._without_samples()
@@ -262,7 +265,7 @@ class Loader:
 
     def stats(self) -> dict[str, Any]:
         """Returns what was delivered, how long the caller waited, what the threads did, and which
-        stage limits the rate: "read", "decode" or "caller".
+        stage limits the rate: "read", "decode", "functions" or "caller".
 
         >>> loader = ds.loader(batch_size=2)
         >>> batches = list(loader)
@@ -572,9 +575,9 @@ def _functions_of(dataset: Dataset, workers: Any, timeout: float | None,
     if collate is not None and not callable(collate):
         raise UsageError(f"collate must be a function of a list of samples, not {collate!r}")
     if timeout is not None:
-        if kind[0] != "processes":
-            raise UsageError("timeout: only with worker processes (workers=4), because a thread cannot be "
-                             "ended")
+        if kind[0] == "threads":
+            raise UsageError("timeout: not with threads, because a thread cannot be ended; use worker "
+                             "processes (workers=4)")
         timeout = real("timeout", timeout)
         if not timeout > 0:
             raise UsageError(f"timeout must be more than 0 seconds (found {timeout:g})")

@@ -87,7 +87,11 @@ def _done(work: Work, memory: Any, task: int, offset: int, size: int) -> tuple[A
     if layout is not None and not results.failures and not results.whole:
         stored = _results.store(layout, results.values, memory.view(*out), first, count)
     fits, whole = stored is not None, results.whole
-    data, ranges, needed = packed(memory, stored if fits else results.values, room)
+    try:
+        data, ranges, needed = packed(memory, stored if fits else results.values, room)
+    except Exception as error:
+        raise UsageError("the result of a function cannot be pickled, so a worker process cannot return it: "
+                         f"{error}") from error
     failures = {i: failure if i in given else portable(failure)
                 for i, failure in results.failures.items()}
     del part, results, stored

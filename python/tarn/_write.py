@@ -25,7 +25,7 @@ from typing import IO, Any, NamedTuple, TypedDict, Union
 
 from . import _tarn
 from ._arguments import settled, task_of, whole
-from .errors import UsageError, shown
+from .errors import ExistsError, PartExistsError, UsageError, shown
 from ._published import Published
 
 if sys.version_info >= (3, 11):
@@ -295,7 +295,8 @@ class DatasetWriter(_Writer):
     overwrite: replace an existing fold, at the end.
     start, digits: the number of the first shard, and the width of the numbers.
     names: "plain" is what glzn's reader needs; "pax" allows names of more than 100 bytes.
-    task: (i, n) to write only part i of n, for `tarn.commit`; a complete part raises ExistsError.
+    task: (i, n) to write only part i of n, for `tarn.commit`; a complete part raises
+        PartExistsError.
         n may be None if it is not known yet. With a task, folder may be `s3://bucket/folder`.
         job is a text that distinguishes jobs with the same folder; all tasks of one have the same.
 
@@ -313,11 +314,16 @@ class DatasetWriter(_Writer):
             raise UsageError(f"fold must be a str, not {fold!r}")
         self._shown = shown(f"{os.fsdecode(folder)}:{fold}")
         self._resume = resume
-        self._open(_FOLD, settled("folder", folder), fold, append=append, resume=resume, overwrite=overwrite,
-                   start=whole("start", start), digits=whole("digits", digits, 1, 9),
-                   max_count=_limit("max_count", max_count), max_size=_limit("max_size", max_size),
-                   names=_names(names), threads=whole("threads", threads, 0, 1024),
-                   **task_of(task, job), **_settings(options))
+        try:
+            self._open(_FOLD, settled("folder", folder), fold, append=append, resume=resume, overwrite=overwrite,
+                       start=whole("start", start), digits=whole("digits", digits, 1, 9),
+                       max_count=_limit("max_count", max_count), max_size=_limit("max_size", max_size),
+                       names=_names(names), threads=whole("threads", threads, 0, 1024),
+                       **task_of(task, job), **_settings(options))
+        except ExistsError as error:
+            if task is not None and str(error).endswith("is complete"):
+                error.__class__ = PartExistsError  # path, code and errno stay
+            raise
 
     def __contains__(self, key: str) -> bool:
         return self._has(key)

@@ -18,7 +18,7 @@ from . import _tarn
 __all__ = [
     "AccessError", "AmbiguousError", "CancelledError", "ChecksumError", "Error", "ExistsError",
     "FormatError", "InputOutputError", "KeyNotFoundError", "LimitError", "NoMemoryError",
-    "NotFoundError", "PathNotFoundError", "StaleError", "TruncatedError", "UnsupportedError",
+    "NotFoundError", "PartExistsError", "PathNotFoundError", "StaleError", "TruncatedError", "UnsupportedError",
     "UsageError", "WorkerError",
 ]
 
@@ -132,6 +132,10 @@ class WorkerError(Error, RuntimeError):
 
 class ExistsError(Error, FileExistsError):
     """The target already exists."""
+
+
+class PartExistsError(ExistsError):
+    """The part of a task is complete, so the task has nothing to do."""
 
 
 _CLASSES: dict[str, type[Error]] = {

@@ -20,7 +20,7 @@ from ._open import open as _open
 from ._pack import commit
 from ._remote import is_url
 from ._write import DatasetWriter
-from .errors import Error, NotFoundError, UsageError
+from .errors import Error, NotFoundError, PartExistsError, UsageError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -138,10 +138,8 @@ def _sink(ray: Any, folder: str, fold: str, job: str, mode: Mapping[str, bool],
             task = int(ctx.task_idx)
             try:
                 out = DatasetWriter(folder, fold, task=(task, None), job=job, **options)
-            except FileExistsError as problem:
-                if "is complete" in str(problem):  # by an attempt whose result was lost
-                    return task
-                raise
+            except PartExistsError:  # from an attempt whose result was lost
+                return task
             with out:
                 out.write_many(_rows(blocks))
             return task

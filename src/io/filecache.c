@@ -81,13 +81,32 @@ struct tarn__filecache {
     atomic_size_t away; /* remote files that have not arrived */
 };
 
-static size_t descriptor_budget(void)
+/* Descriptors that the caches of the process may have open, together. Relaxed: it is only
+ * a number. */
+static atomic_size_t reserved;
+
+static size_t descriptor_budget(size_t count, size_t taken)
 {
     struct rlimit limit;
     size_t budget = TARN_MAX_SHARD_FILES;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur / 4 < budget)
-        budget = (size_t)(limit.rlim_cur / 4);
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        rlim_t left = limit.rlim_cur / 2 > taken ? limit.rlim_cur / 2 - taken : 0;
+        if (left / 2 < budget) budget = (size_t)(left / 2);
+    }
+    if (count < budget / 2) budget = 2 * count;
     return budget < MIN_DESCRIPTORS ? MIN_DESCRIPTORS : budget;
+}
+
+/* All caches together take half of the descriptors that the process may open, and each
+ * takes at most half of what the others have left. */
+static size_t reserve_descriptors(size_t count)
+{
+    size_t budget, taken = atomic_load_explicit(&reserved, memory_order_relaxed);
+    do
+        budget = descriptor_budget(count, taken);
+    while (!atomic_compare_exchange_weak_explicit(
+        &reserved, &taken, taken + budget, memory_order_relaxed, memory_order_relaxed));
+    return budget;
 }
 
 tarn_status tarn__filecache_new(const char *const *paths, const uint64_t *sizes,
@@ -99,7 +118,7 @@ tarn_status tarn__filecache_new(const char *const *paths, const uint64_t *sizes,
     tarn__forklock_init(&c->lock, TARN__LOCK_INNER);
     c->slots = calloc(count ? count : 1, sizeof *c->slots);
     c->io = io;
-    c->max_open = descriptor_budget();
+    c->max_open = reserve_descriptors(count);
     c->roomy = count <= c->max_open / 2;
     bool complete = c->slots != NULL;
     for (size_t i = 0; complete && i < count; i++) {
@@ -150,6 +169,7 @@ void tarn__filecache_free(tarn__filecache *c)
     }
     free(c->slots);
     free(c->ids);
+    atomic_fetch_sub_explicit(&reserved, c->max_open, memory_order_relaxed);
     tarn__forklock_destroy(&c->lock);
     free(c);
 }

@@ -18,8 +18,9 @@ static tarn_status check_names(const char *const *paths, size_t count, tarn_erro
 {
     if (count > TARN_MAX_SHARDS)
         return tarn__fail(err, TARN_ERR_LIMIT,
-                          "%zu shards, but an index can have at most %u", count,
-                          TARN_MAX_SHARDS);
+                          "%zu shards, but an index can have at most %u; divide them "
+                          "into several folds",
+                          count, TARN_MAX_SHARDS);
     for (size_t i = 0; i < count; i++)
         if (strchr(paths[i], '\n'))
             return tarn__fail_at(err, TARN_ERR_USAGE, paths[i], TARN_NO_OFFSET,

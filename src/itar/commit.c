@@ -166,14 +166,13 @@ tarn_status tarn__stage_open(tarn__stage *s, const char *folder, const char *fol
     tarn_status status = take_names(s, folder, fold, err);
     if (status == TARN_OK) status = tarn__make_folder(s->folder, no_sync, err);
     if (status == TARN_OK) status = take_lock(s, err);
-    if (status != TARN_OK) {
-        tarn__stage_close(s);
-        return status;
-    }
-    tarn__sweep(s->folder, is_ours, s);
-    TARN_TRY(tarn__index_settle(s->index_path, err));
-    return tarn__journal_load(s->journal_path, s->fold, s->index_path, &s->coming,
-                              &s->going, &s->journal, err);
+    if (status == TARN_OK) tarn__sweep(s->folder, is_ours, s);
+    if (status == TARN_OK) status = tarn__index_settle(s->index_path, err);
+    if (status == TARN_OK)
+        status = tarn__journal_load(s->journal_path, s->fold, s->index_path, &s->coming,
+                                    &s->going, &s->journal, err);
+    if (status != TARN_OK) tarn__stage_close(s);
+    return status;
 }
 
 void tarn__stage_close(tarn__stage *s)

@@ -19,8 +19,8 @@ tarn_status tarn__extsort_init(tarn__extsort *s, const char *path, size_t memory
                                unsigned threads, tarn_error *err)
 {
     *s = (tarn__extsort){.path = path, .threads = threads, .file = {.fd = -1}};
-    s->capacity = memory / sizeof *s->buffer;
-    s->buffer = malloc((s->capacity + 1) * sizeof *s->buffer);
+    s->capacity = memory < sizeof *s->buffer ? 1 : memory / sizeof *s->buffer;
+    s->buffer = malloc(s->capacity * sizeof *s->buffer);
     return s->buffer ? TARN_OK : tarn__fail_memory(err);
 }
 
@@ -105,7 +105,10 @@ tarn_status tarn__extsort_begin(tarn__extsort *s, tarn_error *err)
     }
     if (s->count) TARN_TRY(write_piece(s, err));
     if (!window_of(s))
-        return tarn__fail(err, TARN_ERR_LIMIT, "too many runs for this much memory");
+        return tarn__fail(err, TARN_ERR_LIMIT,
+                          "%zu bytes of memory are too little for sorting these keys; "
+                          "allow more",
+                          s->capacity * sizeof *s->buffer);
     s->heap = malloc(s->n_pieces * sizeof *s->heap);
     if (!s->heap) return tarn__fail_memory(err);
     for (size_t i = 0; i < s->n_pieces; i++) {

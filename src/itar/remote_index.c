@@ -303,11 +303,26 @@ static tarn_status fetch_once(const attempt *a, tarn__index_copy *out, tarn_erro
     return status;
 }
 
+/* If the disk of the cache is full, the files are fetched into a temporary folder. */
+static tarn_status fetch_somewhere(attempt *a, tarn__index_copy *out, tarn_error *err)
+{
+    tarn_error why = {.sys_errno = 0};
+    tarn_status status = fetch_once(a, out, &why);
+    if (status != TARN_OK && a->entry &&
+        (why.sys_errno == ENOSPC || why.sys_errno == EDQUOT)) {
+        free(a->entry);
+        a->entry = NULL;
+        status = fetch_once(a, out, &why);
+    }
+    if (status != TARN_OK && err) *err = why;
+    return status;
+}
+
 /* Sums that are missing there are no reason to do without. */
 static tarn_status fetch_ahead(attempt *a, tarn__index_copy *out, tarn_error *err)
 {
     a->urls[SUMS] = a->sums_urls[1];
-    tarn_status status = fetch_once(a, out, err);
+    tarn_status status = fetch_somewhere(a, out, err);
     a->urls[SUMS] = a->sums_urls[0];
     if (status != TARN_OK || out->index->sums) return status;
     tarn__index_copy_reset(out);
@@ -321,7 +336,7 @@ static tarn_status fetch(attempt *a, tarn__index_copy *out, tarn_error *err)
     tarn_status status;
     tarn_error first;
     for (unsigned i = 1;; i++) {
-        status = fetch_once(a, out, &first);
+        status = fetch_somewhere(a, out, &first);
         if (status == TARN_ERR_STALE) {
             a->anew = true;
             status = fetch_ahead(a, out, NULL);

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """tarn.ray with a cluster of several nodes: what is read and written, also when workers and nodes are killed
 while they write. TARN_RAY_ROUNDS is the number of rounds with kills (default 2; `make test-ray`: 50)."""
+import atexit
 import collections
 import concurrent.futures
 import os
@@ -38,6 +39,8 @@ def start(nodes):
     for _ in range(nodes - 1):
         cluster.add_node(num_cpus=1)
     ray.init(address=cluster.address, log_to_driver=False, configure_logging=False, runtime_env=ENV)
+    # In this order: if the cluster ends first, Ray may end this process with status 1.
+    atexit.register(lambda: (ray.shutdown(), cluster.shutdown()))
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
     context.execution_options.preserve_order = True
@@ -226,7 +229,7 @@ def killed_workers_and_nodes_leave_no_trace(_):
             done.result()
             assert stored(f"ray/{number}") == want, f"round {number} in the store"
     assert counts["workers"] + counts["nodes"], counts
-    print(f"# {ROUNDS} rounds: {counts['workers']} workers and {counts['nodes']} nodes killed")
+    print(f"# figure: {ROUNDS} rounds: {counts['workers']} workers and {counts['nodes']} nodes killed")
 
 
 STORE = Moto().__enter__()

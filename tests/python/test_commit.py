@@ -58,7 +58,7 @@ def test_missing_tasks_and_repeated_keys_are_named(tmp_path):
     write((0, 2), ["a", "b"])
     with pytest.raises(tarn.errors.Error, match="1 of 2 tasks missing: 1"):
         tarn.commit(tmp_path)
-    with pytest.raises(FileExistsError, match="the part of task 0 of 2 is complete"):
+    with pytest.raises(tarn.PartExistsError, match="the part of task 0 of 2 is complete"):
         write((0, 2), ["a"])
     write((1, 2), ["c", "b"])
     with pytest.raises(FileExistsError, match="the key b is also in"):

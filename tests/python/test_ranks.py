@@ -2,6 +2,7 @@
 import itertools
 import json
 import logging
+import pathlib
 import pickle
 import subprocess
 import sys
@@ -365,3 +366,99 @@ def test_samples_that_pad_the_ranks_are_augmented_differently(noise, world):
     assert set(whole) <= set(seen) and len(set(seen)) == len(seen)
     assert len(again) == len(seen) - 7 and {key for key, _ in again} <= {key for key, _ in whole}
     assert world == 1 or again
+
+
+# --- The example without torch ---
+
+SOCKETS = pathlib.Path(__file__).resolve().parents[2] / "examples/cluster/sockets.py"
+
+
+class Sockets:
+    """Processes of the example, which train on one dataset."""
+
+    def __init__(self, world, data, state, *options):
+        def start(rank, port):
+            own = data[rank] if isinstance(data, list) else data
+            words = [sys.executable, SOCKETS, own, state, "--rank", rank, "--world-size", world, "--master",
+                     f"127.0.0.1:{port}", *options]
+            return subprocess.Popen(list(map(str, words)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+        self.ranks = [start(0, 0)]
+        port = self.line().rsplit(maxsplit=1)[1]
+        self.ranks += [start(rank, port) for rank in range(1, world)]
+
+    def line(self):
+        return self.ranks[0].stdout.readline()
+
+    def end(self):
+        """What they printed, and their exit statuses."""
+        printed = [rank.communicate(timeout=HANG) for rank in self.ranks]
+        return printed, [rank.returncode for rank in self.ranks]
+
+    def finished(self):
+        printed, codes = self.end()
+        assert not any(codes), printed
+        return printed[0][0]
+
+
+def small_fold(folder, count):
+    folder.mkdir()
+    write_tar(folder / "train_0.tar", [(f"s{i:02}.cls", str(i).encode()) for i in range(count)])
+    assert tarn._tarn.main(["tarn", "index", "-q", str(folder)]) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def even(tmp_path_factory):
+    """A fold whose batches have the same samples on any number of ranks that divides 8."""
+    return small_fold(tmp_path_factory.mktemp("even") / "even", 24)
+
+
+@pytest.fixture(scope="module")
+def trained(even, tmp_path_factory):
+    """The state after two epochs of one process."""
+    state = tmp_path_factory.mktemp("trained") / "alone.json"
+    printed = Sockets(1, even, state).finished()
+    assert printed.count("24 samples, 24 distinct") == 2
+    return json.loads(state.read_text())
+
+
+def same(state, other):
+    return state["loader"] == other["loader"] and state["mean"] == pytest.approx(other["mean"], abs=1e-9)
+
+
+@pytest.mark.parametrize("world", [2, 4])
+def test_processes_that_agree_over_a_socket_train_like_one(even, tmp_path, trained, world):
+    printed = Sockets(world, even, tmp_path / "state.json").finished()
+    assert printed.count("24 samples, 24 distinct") == 2
+    assert same(json.loads((tmp_path / "state.json").read_text()), trained)
+
+
+def test_training_over_a_socket_resumes_with_another_number_of_processes(even, tmp_path, trained):
+    state = tmp_path / "state.json"
+    assert "epoch 0: 8 samples, 8 distinct" in Sockets(2, even, state, "--stop", 1).finished()
+    assert "epoch 0: 8 samples, 8 distinct" in Sockets(4, even, state, "--stop", 1).finished()
+    printed = Sockets(1, even, state).finished()
+    assert "epoch 0: 8 samples, 8 distinct" in printed and "epoch 1: 24 samples, 24 distinct" in printed
+    assert same(json.loads(state.read_text()), trained)
+
+
+def test_processes_whose_peer_was_killed_end_and_resume(some, tmp_path):
+    state = tmp_path / "state.json"
+    running = Sockets(3, some, state, "--epochs", 10**6)
+    running.line()  # an epoch ends
+    running.ranks[1].kill()
+    printed, codes = running.end()
+    assert all(codes) and "rank 1 is gone" in printed[0][1] and "rank 0 is gone" in printed[2][1], printed
+    saved = json.loads(state.read_text())["loader"]
+    loader = tarn.open(some, fields=["cls"]).loader(1, shuffle=True, seed=7)
+    loader.load_state_dict(saved)
+    rest, epoch = len(keys_of(loader)), json.loads(saved["loader"])["epoch"]
+    printed = Sockets(2, some, state, "--epochs", epoch + 2).finished()
+    assert f"{rest} samples, {rest} distinct" in printed and "23 samples, 23 distinct" in printed
+
+
+def test_processes_with_different_data_do_not_train(some, tmp_path):
+    other = small_fold(tmp_path / "other", 20)
+    printed, codes = Sockets(2, [some, other], tmp_path / "state.json").end()
+    assert codes == [1, 1] and all("the ranks have different data" in errors for _, errors in printed), printed

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 
 import numpy as np
 import pytest
@@ -627,6 +628,62 @@ def iter_rest(batches):
             return
 
 
+# --- What limits the rate ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("workers", [0, *FEW])
+def test_slow_functions_are_the_bottleneck(arrays, workers):
+    with arrays.map(functions.slow).loader(10, workers=workers) as loader:
+        assert loader.stats()["bottleneck"] == "none"
+        list(loader)
+        stats = loader.stats()
+    assert stats["bottleneck"] == "functions"
+    assert stats["seconds"] >= stats["waited"] >= 60 * 0.002 / 4  # three workers at most
+
+
+# --- Causes --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("workers", [0, *FEW])
+@pytest.mark.parametrize("limit", [{}, {"max_errors": 3}])
+def test_the_last_exception_is_the_cause_if_too_many_samples_cannot_be_used(arrays, workers, limit):
+    with arrays.map(functions.stops).loader(5, workers=workers, on_error="skip", **limit) as loader:
+        for _ in range(2):
+            with pytest.raises(tarn.FormatError, match="cannot be used|can be used") as caught:
+                next(iter(loader))
+            cause = caught.value.__cause__
+            assert isinstance(cause, StopIteration)
+            where = "".join(cause.__notes__) if workers == 2 else "".join(traceback.format_exception(cause))
+            assert "in stops" in where and where.count("in stops") == 1
+
+
+@pytest.mark.parametrize("workers", [0, *FEW])
+def test_a_function_that_ends_an_iterator_is_an_error_with_its_sample(arrays, workers):
+    with arrays.map(functions.stops).loader(5, workers=workers) as loader:
+        with pytest.raises(RuntimeError, match="StopIteration") as caught:
+            next(iter(loader))
+    assert "sample s00" in caught.value.__notes__
+    assert any(note.startswith("shard ") for note in caught.value.__notes__)
+
+
+@pytest.mark.parametrize("workers", [0, *FEW])
+@pytest.mark.parametrize("function, options, message", [
+    (functions.of_two_types, {"pad": {"t": 0}}, "field t: array 1: the array has type <i4"),
+    (functions.of_own_name, {}, "different fields")])
+def test_results_that_do_not_fit_together_name_their_batch(arrays, workers, function, options, message):
+    with arrays.map(function).loader(5, workers=workers, **options) as loader:
+        batches = iter(loader)
+        with pytest.raises(tarn.Error, match=message) as caught:
+            next(batches)
+        assert caught.value.__notes__ == ["batch of 5 samples, from s00 to s04"]
+
+
+def test_a_result_that_cannot_be_pickled_is_reported(arrays):
+    with arrays.map(functions.generated).loader(5, workers=2) as loader:
+        with pytest.raises(tarn.UsageError, match="the result of a function cannot be pickled.*generator"):
+            next(iter(loader))
+
+
 # --- Wrong use -------------------------------------------------------------------------------
 
 
@@ -638,7 +695,8 @@ def test_wrong_use_of_workers_is_reported(ds, many):
             (lambda: mapped.loader(4, workers=("threads", 0)), "workers must be"),
             (lambda: mapped.loader(4, workers=2000), "workers must be"),
             (lambda: ds.loader(4, workers=2), "workers has no effect"),
-            (lambda: mapped.loader(4, timeout=3), "timeout: only with worker processes"),
+            (lambda: mapped.loader(4, workers=("threads", 2), timeout=3), "timeout: not with threads"),
+            (lambda: mapped.loader(4, timeout=0), "timeout must be more than 0"),
             (lambda: mapped.loader(4, workers=2, timeout=0), "timeout must be more than 0"),
             (lambda: mapped.loader(4, collate=3), "collate must be a function"),
             (lambda: ds.batch_map(len).map(len), "functions of samples come before"),

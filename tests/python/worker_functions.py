@@ -168,3 +168,24 @@ def tensors(sample):
 
     return {"x": torch.full((2, 3), float(sample["cls"])), "y": torch.tensor(sample["cls"], dtype=torch.bfloat16),
             "n": sample["cls"]}
+
+
+def slow(sample):
+    time.sleep(0.002)
+    return {"x": sample["npy"]}
+
+
+def stops(sample):
+    return next(iter([]))
+
+
+def generated(sample):
+    return {"x": (i for i in range(2))}
+
+
+def of_two_types(sample):
+    return {"t": np.zeros(2, "i4" if sample["cls"] % 2 else "i8")}
+
+
+def of_own_name(sample):
+    return {sample["__key__"]: 1}

@@ -212,6 +212,20 @@ static void more_runs_than_memory_give_the_same_index(void **state)
     index_equals_a_scan();
 }
 
+static void too_little_memory_for_sorting_is_an_error(void **state)
+{
+    (void)state;
+    tarn_commit_report r;
+    tarn_commit_options o = TARN_COMMIT_OPTIONS_INIT;
+    write_part(0, 1, 20);
+    for (o.memory = 1; o.memory < 64; o.memory++)
+        FAILS(TARN_ERR_LIMIT, "too little for sorting these keys", commit_with(o, &r));
+    o.memory = 80; /* four pieces of five */
+    OK(commit_with(o, &r));
+    assert_int_equal(r.samples, 20);
+    index_equals_a_scan();
+}
+
 static void missing_tasks_are_named(void **state)
 {
     (void)state;
@@ -463,6 +477,7 @@ int main(void)
         IN_OWN_FOLDER(a_key_in_two_parts_is_refused_with_both_shards),
         IN_OWN_FOLDER(a_repeated_key_is_found_among_keys_that_collide),
         IN_OWN_FOLDER(more_runs_than_memory_give_the_same_index),
+        IN_OWN_FOLDER(too_little_memory_for_sorting_is_an_error),
         IN_OWN_FOLDER(missing_tasks_are_named),
         IN_OWN_FOLDER(a_complete_part_is_not_written_again),
         IN_OWN_FOLDER(two_runs_of_one_task_leave_one_part),

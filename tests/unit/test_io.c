@@ -216,6 +216,34 @@ static void threads_share_few_descriptors(void **state)
     setrlimit(RLIMIT_NOFILE, &before);
 }
 
+/* Folds of a mix, for example. Without a common budget, each would take a quarter of the
+ * descriptors and keep them. */
+static void caches_share_the_descriptors_of_the_process(void **state)
+{
+    (void)state;
+    enum { CACHES = 12, AT_LEAST = 4 };
+    struct rlimit before, few;
+    reader readers[CACHES];
+    getrlimit(RLIMIT_NOFILE, &before);
+    few = before;
+    few.rlim_cur = 256;
+    setrlimit(RLIMIT_NOFILE, &few);
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < CACHES; i++)
+            readers[i] = (reader){.cache = make_cache(TARN__IO_AUTO)};
+        for (int i = 0; i < CACHES; i++) {
+            read_around(&readers[i]);
+            assert_int_equal(readers[i].failures, 0);
+        }
+        int next = open("/dev/null", O_RDONLY); /* the lowest free descriptor */
+        assert_in_range(next, 0, 256 / 2 + AT_LEAST * CACHES);
+        close(next);
+        for (int i = 0; i < CACHES; i++)
+            tarn__filecache_free(readers[i].cache);
+    }
+    setrlimit(RLIMIT_NOFILE, &before);
+}
+
 static void published_file_appears_whole_or_not_at_all(void **state)
 {
     (void)state;
@@ -443,6 +471,7 @@ int main(void)
         cmocka_unit_test(view_of_a_file_that_was_cut_is_an_error),
         cmocka_unit_test(file_of_another_size_is_refused_when_it_is_opened),
         cmocka_unit_test(threads_share_few_descriptors),
+        cmocka_unit_test(caches_share_the_descriptors_of_the_process),
         cmocka_unit_test(published_file_appears_whole_or_not_at_all),
         cmocka_unit_test(abandoned_file_leaves_nothing),
         cmocka_unit_test(only_files_are_replaced),

@@ -2,6 +2,8 @@
 #include "iac_help.h"
 #include "oom.h"
 
+#include <tarn/commit.h>
+
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -245,6 +247,47 @@ static tarn_status replace_fold(tarn_error *why)
     return write_fold(PART("out/fold"), &o, "new", why);
 }
 
+static tarn_status write_part(uint32_t task, tarn_error *why)
+{
+    tarn_fold_writer_options o = fold_options();
+    o.task = task;
+    o.tasks = 2;
+    return write_fold(PART("out/fold"), &o, task ? "second" : "first", why);
+}
+
+static tarn_status run_task(tarn_error *why)
+{
+    return write_part(0, why);
+}
+
+static tarn_commit_report committed;
+
+static tarn_status commit_as(bool append, bool overwrite, tarn_error *why)
+{
+    tarn_commit_options o = TARN_COMMIT_OPTIONS_INIT;
+    o.append = append;
+    o.overwrite = overwrite;
+    o.threads = 1;
+    o.memory = 64; /* so that there are several pieces */
+    o.no_sync = true;
+    return tarn_commit(PART("out/fold"), &o, &committed, sizeof committed, why);
+}
+
+static tarn_status commit_parts(tarn_error *why)
+{
+    return commit_as(false, false, why);
+}
+
+static tarn_status commit_after(tarn_error *why)
+{
+    return commit_as(true, false, why);
+}
+
+static tarn_status commit_over(tarn_error *why)
+{
+    return commit_as(false, true, why);
+}
+
 static tarn_status make_index(tarn_error *why)
 {
     const char *shards[] = {PART("shards/a_0.tar")};
@@ -454,6 +497,20 @@ static void old_fold(void)
     make_fold(PART("out/fold"));
 }
 
+static void parts(void)
+{
+    no_output();
+    for (uint32_t task = 0; task < 2; task++)
+        OK(write_part(task, &err));
+}
+
+static void parts_and_fold(void)
+{
+    old_fold();
+    for (uint32_t task = 0; task < 2; task++)
+        OK(write_part(task, &err));
+}
+
 static void old_gnz(void)
 {
     no_output();
@@ -490,6 +547,39 @@ static void check_fold(void)
         OK(tarn_verify(PART("out/fold"), NULL, &report, sizeof report, &err));
         assert_int_equal(report.problems, 0);
     }
+}
+
+/* Whatever a commit had done before it failed, the next one completes. */
+static void check_committed(tarn_status (*commit)(tarn_error *why), uint64_t samples)
+{
+    OK(commit(&err));
+    assert_int_equal(committed.samples, samples);
+    assert_false(is_there(PART("out/fold/.train.tasks")));
+    assert_false(is_there(PART("out/fold/.train.tasks.done")));
+    check_fold();
+}
+
+static void check_task(void)
+{
+    tarn_status status = write_part(0, &err);
+    assert_true(status == TARN_OK || status == TARN_ERR_EXISTS);
+    OK(write_part(1, &err));
+    check_committed(commit_parts, 10);
+}
+
+static void check_commit(void)
+{
+    check_committed(commit_parts, 10);
+}
+
+static void check_commit_after(void)
+{
+    check_committed(commit_after, 15);
+}
+
+static void check_commit_over(void)
+{
+    check_committed(commit_over, 10);
 }
 
 static void check_index(void)
@@ -540,6 +630,11 @@ static const scenario scenarios[] = {
     {"a stream is packed", pack_stream, no_output, check_fold},
     {"a fold is appended to", append_fold, old_fold, check_fold},
     {"a fold is replaced", replace_fold, old_fold, check_fold},
+    {"a task is run", run_task, no_output, check_task},
+    {"parts are committed", commit_parts, parts, check_commit},
+    {"parts are committed after a fold", commit_after, parts_and_fold,
+     check_commit_after},
+    {"parts are committed over a fold", commit_over, parts_and_fold, check_commit_over},
     {"an index is made", make_index, no_output, check_index},
     {"an index of many rows is made", index_many, no_output, check_index},
     {"an array file is written", new_gnz, no_output, check_gnz},
