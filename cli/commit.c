@@ -22,7 +22,10 @@ static void print_report(const cli_args *args, const tarn_commit_report *r)
         show_json(r);
         return;
     }
-    if (cli_has(args, "discard")) return;
+    if (cli_has(args, "discard")) {
+        cli_print("%s discarded\n", cli_count(r->tasks, "part"));
+        return;
+    }
     if (r->existed)
         cli_print("nothing to commit: ");
     else
@@ -82,7 +85,9 @@ const cli_command cli_commit = {
         "store it in the hidden folder DIR/.FOLD.tasks of their target. A part appears "
         "there complete or not at all: run a task that was killed again. A task whose "
         "part "
-        "exists does nothing.\n\nPATH is the target of the tasks, DIR or DIR:FOLD. "
+        "exists does nothing. All tasks need the same options and the same sources, "
+        "unchanged: a task with others is refused.\n\nPATH is the target of the tasks, "
+        "DIR or DIR:FOLD. "
         "commit checks that all N parts exist and that no key is in two of them, gives "
         "their shards consecutive numbers, writes one index, and publishes the fold in "
         "one "

@@ -192,6 +192,38 @@ static tarn_status walk_all(void *context, cli_put_record put, void *state,
     return status;
 }
 
+/* All tasks must divide the same samples, so they compare what the sources contain. */
+static int describe_sources(const conversion *c, tarn_text *out)
+{
+    tarn_error err;
+    tarn_text one = {0};
+    int status = CLI_OK;
+    for (size_t i = 0; status == CLI_OK && i < c->sources.n; i++) {
+        char *both;
+        if (tarn_dataset_state(c->sources.parts[i].dataset, 0, &one, &err) != TARN_OK) {
+            status = cli_fail(&err);
+            break;
+        }
+        if (asprintf(&both, "%s%s\n", out->data ? out->data : "", one.data) < 0)
+            cli_no_memory();
+        tarn_text_reset(out);
+        out->data = both;
+    }
+    tarn_text_reset(&one);
+    return status;
+}
+
+static int write_samples(conversion *c, const char *path)
+{
+    tarn_text source = {0};
+    int status = cli_has(&c->args, "task") ? describe_sources(c, &source) : CLI_OK;
+    if (status == CLI_OK)
+        status =
+            cli_samples_write(&c->args, path, source.data, c->sources.count, walk_all, c);
+    tarn_text_reset(&source);
+    return status;
+}
+
 static int one_target(conversion *c, const char *path, uint64_t from, uint64_t to)
 {
     cli_target t;
@@ -204,7 +236,7 @@ static int one_target(conversion *c, const char *path, uint64_t from, uint64_t t
     else if (cli_kind_of(path) == CLI_GNZ)
         status = cli_target_gnz(&c->args, path, c->metadata, to - from, &t);
     else
-        return cli_samples_write(&c->args, path, walk_all, c);
+        return write_samples(c, path);
     return status == CLI_OK ? feed(c, &t, from, to) : status;
 }
 

@@ -13,6 +13,7 @@ typedef struct conversion {
     cli_args sources; /* the words without the last */
     const char *target;
     uint64_t from, to;
+    tarn_text source; /* with --task: what all tasks divide */
     cli_out out;
 } conversion;
 
@@ -80,29 +81,37 @@ static const char *name_of(const conversion *c, const char *name)
     return strpbrk(name, "_/\\.") ? NULL : name;
 }
 
-static int take_part(const conversion *c, cli_fold *f)
+static int take_part(conversion *c, cli_fold *f, uint64_t *out_samples)
 {
+    tarn_error err;
     cli_part part;
     uint64_t first, end;
     if (!cli_task(&c->sources, &part)) return CLI_USAGE;
-    cli_part_range(&part, tarn_dataset_count(f->set), &first, &end);
+    if (tarn_dataset_state(f->set, 0, &c->source, &err) != TARN_OK) return cli_fail(&err);
+    *out_samples = tarn_dataset_count(f->set);
+    cli_part_range(&part, *out_samples, &first, &end);
     return cli_slice(f, first, end);
 }
 
 static int convert_fold(conversion *c)
 {
     cli_fold f = {0};
+    uint64_t samples = 0;
     tarn_keys keys = cli_out_is_folder(c->target) ? TARN_KEYS_BASE : TARN_KEYS_PATH;
     int status = cli_open_keys(&c->sources, c->sources.words[0], keys, &f);
     if (status == CLI_OK) status = cli_filter(&c->sources, &f);
     if (status == CLI_OK && cli_has(&c->sources, "range"))
         status = cli_slice(&f, c->from, c->to);
-    if (status == CLI_OK && cli_has(&c->sources, "task")) status = take_part(c, &f);
+    if (status == CLI_OK && cli_has(&c->sources, "task"))
+        status = take_part(c, &f, &samples);
     if (status == CLI_OK) status = cli_out_init(&c->out, &c->sources, c->target);
     if (status == CLI_OK) {
         c->out.options.fold = name_of(c, f.fold.name);
+        c->out.options.feed_source = c->source.data;
+        c->out.options.feed_samples = samples;
         status = cli_feed(&c->out, f.set, NULL);
     }
+    tarn_text_reset(&c->source);
     cli_fold_close(&f);
     return status;
 }

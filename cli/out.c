@@ -38,25 +38,27 @@ static int show_progress(void *context, uint64_t done, uint64_t total, uint64_t 
     return cli_progress_step(&out->progress, total ? done : bytes, total);
 }
 
-/* The words and options that determine what is written, for tasks to agree on. */
+/* The options that determine what is written, for tasks to agree on. The sources are
+ * compared by what they contain, and paths may be written in several ways. */
 static char *job_of(const cli_args *args)
 {
-    static const char *const not_these[] = {"task", "threads", "quiet", "json",
-                                            "no-sync"};
+    static const char *const not_these[] = {"task",    "threads", "quiet", "json",
+                                            "no-sync", "output",  "root",  "cache"};
+    const cli_option *all = args->command->options;
     char *text = NULL;
     size_t size;
     FILE *out = open_memstream(&text, &size);
     if (!out) cli_no_memory();
     fprintf(out, "%s\n", args->command->name);
-    for (int i = 0; i < args->n_words; i++)
-        fprintf(out, "%zu:%s\n", strlen(args->words[i]), args->words[i]);
-    for (int i = 0; i < args->n_given; i++) {
-        const char *name = args->command->options[args->given[i].option].name;
-        const char *value = args->given[i].value;
+    for (int o = 0; all[o].name; o++) {
         bool counts = true;
-        for (size_t k = 0; k < sizeof not_these / sizeof *not_these; k++)
-            counts = counts && strcmp(name, not_these[k]) != 0;
-        if (counts) fprintf(out, "%s=%zu:%s\n", name, strlen(value), value);
+        for (size_t k = 0; counts && k < sizeof not_these / sizeof *not_these; k++)
+            counts = strcmp(all[o].name, not_these[k]) != 0;
+        for (int i = 0; counts && i < args->n_given; i++) {
+            const char *value = args->given[i].value;
+            if (args->given[i].option == o)
+                fprintf(out, "%s=%zu:%s\n", all[o].name, strlen(value), value);
+        }
     }
     if (fclose(out) != 0) cli_no_memory();
     return text;

@@ -50,8 +50,10 @@ int cli_target_gnz(const cli_args *args, const char *path, const char *metadata,
 int cli_target_iac(const cli_args *args, const char *path, const cli_sources *sources,
                    cli_target *out);
 
-/* Writes samples into a fold, shards or one archive: walk passes each record to put. */
-int cli_samples_write(const cli_args *args, const char *path,
+/* Writes samples into a fold, shards or one archive: walk passes each record to put. Of a
+ * task, source and samples say what all tasks divide (tarn_pack_options). */
+int cli_samples_write(const cli_args *args, const char *path, const char *source,
+                      uint64_t samples,
                       tarn_status (*walk)(void *context, cli_put_record put, void *state,
                                           tarn_error *err),
                       void *context);

@@ -25,7 +25,8 @@ static tarn_status feed(void *context, void *output, tarn_error *err)
     return s->walk(s->context, put_sample, s, err);
 }
 
-int cli_samples_write(const cli_args *args, const char *path,
+int cli_samples_write(const cli_args *args, const char *path, const char *source,
+                      uint64_t samples,
                       tarn_status (*walk)(void *context, cli_put_record put, void *state,
                                           tarn_error *err),
                       void *context)
@@ -35,6 +36,8 @@ int cli_samples_write(const cli_args *args, const char *path,
     int status = cli_out_init(&out, args, path);
     out.options.feed = feed;
     out.options.feed_context = &s;
+    out.options.feed_source = source;
+    out.options.feed_samples = samples;
     out.hint = "--number uses running numbers as keys";
     if (status == CLI_OK) status = cli_out_run(&out, NULL, 0);
     cli_members_free(&s.members);

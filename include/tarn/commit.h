@@ -54,7 +54,7 @@ typedef struct tarn_commit_options {
 TARN_API void tarn_commit_options_init(tarn_commit_options *options, size_t size);
 
 typedef struct tarn_commit_report {
-    uint32_t tasks, folds;
+    uint32_t tasks, folds; /* tasks: whose parts were published, or discarded */
     uint64_t shards, samples, members; /* of the folds, as they are now */
     bool existed;                      /* there were no parts, and the fold is complete */
 } tarn_commit_report;
@@ -67,8 +67,9 @@ typedef struct tarn_commit_report {
  * TARN_ERR_NOT_FOUND, with their numbers, if tasks are missing, or if there are no parts.
  * TARN_ERR_EXISTS, with both shards, if a key occurs twice, and if the fold exists and
  * the options do not say how to handle that. TARN_ERR_AMBIGUOUS if there are parts of
- * several jobs. TARN_ERR_STALE if another writer changed a fold in a store during the
- * call. */
+ * several jobs. TARN_ERR_STALE if the sources changed between tasks, if a shard that
+ * tasks have indexed was replaced, and if another writer changed a fold in a store during
+ * the call. */
 TARN_API TARN_CHECKED tarn_status tarn_commit(const char *path,
                                               const tarn_commit_options *options,
                                               tarn_commit_report *out, size_t size,

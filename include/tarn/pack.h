@@ -194,11 +194,18 @@ typedef struct tarn_pack_options {
      * The target is a folder, and nothing appears in it before tarn_commit (see
      * tarn/commit.h). Of files, the part is a range of the samples, in order; of streams,
      * a range of the archives; a feed passes the samples of its own part. append and
-     * overwrite are given to tarn_commit instead. */
+     * overwrite are given to tarn_commit instead. All tasks need the same sources and
+     * options. TARN_ERR_STALE if files were added, removed or renamed, or archives or
+     * manifests changed, since the existing parts were written. */
     uint32_t task, tasks;
     /* What distinguishes this job from others with the same sources and options; may be
      * NULL. Needed for a feed, whose samples are unknown. */
     const char *job;
+    /* For a feed: a text that identifies the data that all tasks divide, such as a state
+     * of the dataset, and the number of its samples. A task with others than the existing
+     * parts is refused, as if sources had changed. */
+    const char *feed_source;
+    uint64_t feed_samples;
 } tarn_pack_options;
 
 #define TARN_PACK_OPTIONS_INIT                                                           \

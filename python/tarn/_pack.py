@@ -229,7 +229,8 @@ def pack(sources: Source | Iterable[Source], out: Source | None, *, fold: str | 
     types: types of columns of an .iac file that is made from a manifest. By default they are those
         of the values in JSON lines and Parquet, and text in CSV and TSV.
     dry_run: write nothing.
-    task: (i, n) to pack only part i of n. Nothing appears before `tarn.commit`.
+    task: (i, n) to pack only part i of n. Nothing appears before `tarn.commit`. All tasks need
+        the same sources; StaleError if these have changed since the existing parts were written.
     progress: called from time to time, and at the end, with the number of samples written, the
         total number of samples (0 if unknown) and their bytes. If it raises before the end, no
         files of this call are left.
@@ -267,7 +268,7 @@ class Committed:
     Committed(tasks=2, folds=1, shards=4, samples=10, members=20, existed=False)
     """
 
-    tasks: int
+    tasks: int  #: whose parts were published, or discarded
     folds: int
     shards: int
     samples: int
@@ -295,7 +296,8 @@ def commit(path: Source, *, append: bool = False, overwrite: bool = False, disca
     sync: False to not wait for the disk. threads: for sorting, 0 for one per core.
     tasks: how many tasks there were, if they were written with task=(i, None).
 
-    Raises NotFoundError if tasks are missing, and names them; ExistsError if a key is in two parts.
+    Raises NotFoundError if tasks are missing, and names them; ExistsError if a key is in two parts;
+    StaleError if the sources changed between tasks.
     A commit that was interrupted is completed by the next call.
     """
     return Committed(*_tarn.commit(os.fsdecode(path), append, overwrite, discard, not sync,

@@ -118,12 +118,17 @@ def _rows(blocks: Iterable[Any]) -> Iterator[dict[str, Any]]:
 
     for block in blocks:
         for row in BlockAccessor.for_block(block).iter_rows(public_row_format=True):
+            if row.get("__key__") is None:
+                raise UsageError("a row has no value in the column __key__, which must hold "
+                                 f"the key of the sample; its columns are {', '.join(row)}")
             yield {name: value for name, value in dict(row).items() if value is not None}
 
 
 def _sink(ray: Any, folder: str, fold: str, job: str, mode: Mapping[str, bool],
           options: Mapping[str, Any]) -> Any:
     from ray.data.datasource import Datasink
+
+    new = not is_url(folder) and not os.path.exists(folder)
 
     class TarnDatasink(Datasink):  # type: ignore[misc]
         def get_name(self) -> str:
@@ -147,6 +152,8 @@ def _sink(ray: Any, folder: str, fold: str, job: str, mode: Mapping[str, bool],
         def on_write_failed(self, error: Exception) -> None:
             try:
                 commit(f"{folder}:{fold}", discard=True)
+                if new:
+                    os.rmdir(folder)
             except (Error, OSError):
                 pass  # the failure of the job is what matters
 

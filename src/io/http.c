@@ -169,6 +169,13 @@ void tarn__http_head_line(tarn__http_head *head, const char *line, size_t len)
         head->retry_after = 0; /* a date */
 }
 
+int64_t tarn__http_modified_ns(const tarn__http *http, const tarn__http_head *head)
+{
+    time_t seconds = head->modified[0] ? http->curl->getdate(head->modified, NULL) : 0;
+    bool known = seconds > 0 && seconds < INT64_MAX / 1000000000;
+    return known ? (int64_t)seconds * 1000000000 : 0;
+}
+
 static size_t on_header(char *line, size_t one, size_t len, void *context)
 {
     tarn__http *http = context;

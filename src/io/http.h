@@ -200,6 +200,9 @@ TARN_CHECKED tarn_status tarn__http_check_absent(tarn__http *http, const char *u
 TARN_CHECKED tarn_status tarn__http_read(const char *url, const tarn__http_config *config,
                                          tarn__input **out, tarn_error *err);
 
+/* When an object was changed, since 1970; 0: unknown. */
+int64_t tarn__http_modified_ns(const tarn__http *http, const tarn__http_head *head);
+
 /* The headers of the first response to an input that tarn__http_read opened: its length,
  * ETag and date. */
 void tarn__http_read_head(const tarn__input *in, tarn__http_head *out);

@@ -123,7 +123,7 @@ tarn_status tarn__http_check_absent(tarn__http *http, const char *url, tarn_erro
     case 200:
         return tarn__fail_at(
             err, TARN_ERR_EXISTS, http->config.shown, TARN_NO_OFFSET,
-            "the object already exists; allow overwriting to replace it");
+            "the object already exists; use overwrite (--overwrite) to replace it");
     case 403:
     case 404:
     case 405:

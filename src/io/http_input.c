@@ -59,9 +59,7 @@ static void note_identity(http_input *h, const tarn__http_head *head)
     h->total = head->has_length ? head->length : UINT64_MAX;
     memcpy(h->etag, head->etag, sizeof h->etag);
     memcpy(h->modified, head->modified, sizeof h->modified);
-    time_t seconds = head->modified[0] ? h->http.curl->getdate(head->modified, NULL) : 0;
-    if (seconds > 0 && seconds < INT64_MAX / 1000000000)
-        h->in.modified_ns = (int64_t)seconds * 1000000000;
+    h->in.modified_ns = tarn__http_modified_ns(&h->http, head);
 }
 
 static bool is_same(const http_input *h, const tarn__http_head *head, uint64_t total)

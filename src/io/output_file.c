@@ -147,7 +147,8 @@ tarn_status tarn__file_output_open(const char *url, const char *shown,
     }
     if (!options->overwrite)
         return tarn__fail_at(err, TARN_ERR_EXISTS, shown, TARN_NO_OFFSET,
-                             "the file already exists; allow overwriting to replace it");
+                             "the file already exists; use overwrite (--overwrite) "
+                             "to replace it");
     char *real = realpath(url, NULL);
     if (!real) return tarn__fail_errno(err, shown, errno, "cannot resolve");
     tarn_status status = publish_at(real, options, out, err);

@@ -139,6 +139,11 @@ tarn_status tarn__store_head(tarn__store *s, const char *url, bool *out_exists,
     return fail_answer(s, url, err);
 }
 
+int64_t tarn__store_modified_ns(const tarn__store *s, const tarn__http_head *head)
+{
+    return tarn__http_modified_ns(&s->http, head);
+}
+
 tarn_status tarn__store_delete(tarn__store *s, const char *url, tarn_error *err)
 {
     TARN_TRY(place(ask(s, "DELETE", url, "", err), url, err));

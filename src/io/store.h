@@ -33,6 +33,9 @@ TARN_CHECKED tarn_status tarn__store_head(tarn__store *store, const char *url,
                                           bool *out_exists, tarn__http_head *out,
                                           tarn_error *err);
 
+/* When the object of these headers was changed; 0: unknown. */
+int64_t tarn__store_modified_ns(const tarn__store *store, const tarn__http_head *head);
+
 /* An object that does not exist is fine. */
 TARN_CHECKED tarn_status tarn__store_delete(tarn__store *store, const char *url,
                                             tarn_error *err);

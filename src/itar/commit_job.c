@@ -152,6 +152,47 @@ tarn_status tarn__commit_folds(const char *part, tarn__names *out, tarn_error *e
     return status;
 }
 
+/* With append and overwrite, the parts are new ones. */
+bool tarn__commit_may_repeat(const tarn__parts *p, const tarn_commit_options *o)
+{
+    uint32_t all = o->tasks ? o->tasks : p->count;
+    return !o->append && !o->overwrite && p->present && p->present < all;
+}
+
+/* A part may be in an older fold, of fewer samples. */
+static tarn_status is_in_folds(const tarn__parts *p, const tarn__names *folds,
+                               tarn__has_fold *has, const void *context, bool *out,
+                               tarn_error *err)
+{
+    uint64_t samples = 0;
+    *out = true;
+    for (size_t i = 0; *out && i < folds->count; i++)
+        TARN_TRY(has(context, tarn__names_get(folds, i).data, out, &samples, err));
+    if (p->id.unit == TARN__UNIT_SAMPLE && samples < p->id.count) *out = false;
+    return TARN_OK;
+}
+
+tarn_status tarn__commit_is_repeated(const tarn__parts *p, tarn__has_fold *has,
+                                     const void *context, bool *out, tarn_error *err)
+{
+    tarn__names folds;
+    uint32_t first = 0;
+    while (!p->folders[first])
+        first++;
+    tarn__names_init(&folds);
+    tarn_status status = tarn__commit_folds(p->folders[first], &folds, err);
+    if (status == TARN_OK) status = is_in_folds(p, &folds, has, context, out, err);
+    tarn__names_reset(&folds);
+    return status;
+}
+
+static tarn_status has_fold(const void *context, const char *fold, bool *out,
+                            uint64_t *samples, tarn_error *err)
+{
+    const committing *c = context;
+    return tarn__parts_has(&c->parts, c->folder, fold, c->o, out, samples, err);
+}
+
 static tarn_status publish_folds(committing *c, tarn_error *err)
 {
     tarn__names folds;
@@ -166,14 +207,11 @@ static tarn_status publish_folds(committing *c, tarn_error *err)
 
 /* --- The call ----------------------------------------------------------------------- */
 
-/* Without parts, the fold is complete, or there never were any. */
-static tarn_status report_existing(committing *c, tarn_error *err)
+/* The fold is complete, or no task has run. */
+static tarn_status report_fold(committing *c, tarn_error *err)
 {
     char *path;
     tarn_folds *folds = NULL;
-    if (c->parts.job || (access(c->parts.root, F_OK) == 0 && !c->o->discard))
-        return tarn__fail_at(err, TARN_ERR_NOT_FOUND, c->parts.root, TARN_NO_OFFSET,
-                             "no task is complete yet");
     if (asprintf(&path, "%s:%s", c->folder, c->fold) < 0) return tarn__fail_memory(err);
     tarn_status status = tarn_folds_list(path, &folds, NULL);
     free(path);
@@ -192,6 +230,14 @@ static tarn_status report_existing(committing *c, tarn_error *err)
     return TARN_OK;
 }
 
+static tarn_status report_existing(committing *c, tarn_error *err)
+{
+    if (c->parts.job || access(c->parts.root, F_OK) == 0)
+        return tarn__fail_at(err, TARN_ERR_NOT_FOUND, c->parts.root, TARN_NO_OFFSET,
+                             "no task is complete yet");
+    return report_fold(c, err);
+}
+
 tarn_status tarn__commit_check(tarn__parts *p, uint32_t wanted, tarn_error *err)
 {
     if (!p->named && !wanted)
@@ -204,8 +250,11 @@ tarn_status tarn__commit_check(tarn__parts *p, uint32_t wanted, tarn_error *err)
                              p->named, wanted);
     if (!p->named && p->count > wanted)
         return tarn__fail_at(err, TARN_ERR_AMBIGUOUS, p->folders[p->count - 1],
-                             TARN_NO_OFFSET, "a part of task %" PRIu32 ", of %" PRIu32,
-                             p->count - 1, wanted);
+                             TARN_NO_OFFSET,
+                             "task %" PRIu32 " has written a part, but the commit was "
+                             "given %" PRIu32 " task%s; give it the number of all tasks, "
+                             "which is at least %" PRIu32,
+                             p->count - 1, wanted, wanted == 1 ? "" : "s", p->count);
     if (p->present == (wanted ? wanted : p->count)) return TARN_OK;
     TARN_TRY(tarn__parts_extend(p, wanted ? wanted : p->count, err));
     return fail_missing(p, err);
@@ -214,10 +263,20 @@ tarn_status tarn__commit_check(tarn__parts *p, uint32_t wanted, tarn_error *err)
 static tarn_status commit_parts(committing *c, tarn_error *err)
 {
     bool no_sync = c->o->no_sync;
-    if (c->o->discard) return tarn__parts_remove(&c->parts, no_sync, err);
+    if (c->o->discard) {
+        TARN_TRY(tarn__parts_count(&c->parts, &c->report.tasks, err));
+        return tarn__parts_remove(&c->parts, no_sync, err);
+    }
     if (!c->parts.count) {
         TARN_TRY(report_existing(c, err));
         return tarn__parts_remove(&c->parts, no_sync, err);
+    }
+    bool repeated = false;
+    if (tarn__commit_may_repeat(&c->parts, c->o))
+        TARN_TRY(tarn__commit_is_repeated(&c->parts, has_fold, c, &repeated, err));
+    if (repeated) {
+        TARN_TRY(tarn__parts_remove(&c->parts, no_sync, err));
+        return report_fold(c, err);
     }
     TARN_TRY(tarn__commit_check(&c->parts, c->o->tasks, err));
     c->report.tasks = c->parts.count;
@@ -230,7 +289,7 @@ static tarn_status commit_folder(committing *c, tarn_error *err)
 {
     tarn_status status = tarn__parts_find(&c->parts, c->folder, c->fold, err);
     /* Parts of several jobs can only be removed. */
-    if (status == TARN_ERR_AMBIGUOUS && c->o->discard)
+    if ((status == TARN_ERR_AMBIGUOUS || status == TARN_ERR_STALE) && c->o->discard)
         status = tarn__parts_name(&c->parts, c->folder, c->fold, err);
     if (status == TARN_OK) status = commit_parts(c, err);
     tarn__parts_reset(&c->parts);

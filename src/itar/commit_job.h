@@ -23,6 +23,18 @@ TARN_CHECKED tarn_status tarn__commit_classes(const tarn__parts *parts,
                                               tarn__put_classes *put, const void *context,
                                               tarn_error *err);
 
+/* Whether tasks are missing, but the existing folds have the samples of the job: then
+ * the parts are those of tasks that ran again after the commit. has compares the parts
+ * with a fold: see tarn__parts_has. */
+typedef tarn_status tarn__has_fold(const void *context, const char *fold, bool *out,
+                                   uint64_t *samples, tarn_error *err);
+bool tarn__commit_may_repeat(const tarn__parts *parts,
+                             const tarn_commit_options *options);
+TARN_CHECKED tarn_status tarn__commit_is_repeated(const tarn__parts *parts,
+                                                  tarn__has_fold *has,
+                                                  const void *context, bool *out,
+                                                  tarn_error *err);
+
 /* tarn_commit, where path is a URL. */
 TARN_CHECKED tarn_status tarn__commit_in_store(const char *path,
                                                const tarn_commit_options *options,

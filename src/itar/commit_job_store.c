@@ -113,6 +113,40 @@ static tarn_status finish_removal(committing *c, tarn_error *err)
     return report_existing(c, err);
 }
 
+static tarn_status has_fold(const void *context, const char *fold, bool *out,
+                            uint64_t *samples, tarn_error *err)
+{
+    const committing *c = context;
+    return tarn__store_has(&c->parts, c->folder, fold, c->o, out, samples, err);
+}
+
+/* Without a fold, nothing must be fetched to know that tasks are missing. */
+static tarn_status has_index(const committing *c, bool *out, tarn_error *err)
+{
+    tarn__store *store;
+    tarn__http_head head;
+    char *url;
+    if (asprintf(&url, "%s/%s.taridx", c->folder, c->fold) < 0)
+        return tarn__fail_memory(err);
+    tarn_status status = tarn__store_open(url, &store, err);
+    if (status == TARN_OK) {
+        status = tarn__store_head(store, url, out, &head, err);
+        tarn__store_close(store);
+    }
+    free(url);
+    return status;
+}
+
+static tarn_status is_repeated(committing *c, bool *out, tarn_error *err)
+{
+    *out = false;
+    if (!tarn__commit_may_repeat(&c->parts.parts, c->o)) return TARN_OK;
+    TARN_TRY(has_index(c, out, err));
+    if (!*out) return TARN_OK;
+    TARN_TRY(tarn__store_parts_fetch(&c->parts, err));
+    return tarn__commit_is_repeated(&c->parts.parts, has_fold, c, out, err);
+}
+
 static bool none(const void *context, const char *url)
 {
     return false;
@@ -133,14 +167,21 @@ static tarn_status commit_found(committing *c, tarn_error *err)
 {
     tarn__parts *parts = &c->parts.parts;
     if (c->o->discard) {
+        c->report->tasks = c->parts.complete;
         if (!c->parts.done) TARN_TRY(discard_folds(c, err));
         return tarn__store_parts_remove(&c->parts, err);
     }
     if (c->parts.done || !c->parts.all.count) return finish_removal(c, err);
-    if (c->parts.several) return tarn__fail_several_jobs(parts->root, err);
+    if (c->parts.several && c->parts.other_count)
+        return tarn__fail_counts(parts->root, parts->named, c->parts.other_count, err);
+    if (c->parts.several)
+        return tarn__fail_several_jobs(parts->root, &parts->id, &c->parts.other, err);
     if (!parts->present)
         return tarn__fail_at(err, TARN_ERR_NOT_FOUND, parts->root, TARN_NO_OFFSET,
                              "no task is complete yet");
+    bool repeated;
+    TARN_TRY(is_repeated(c, &repeated, err));
+    if (repeated) return finish_removal(c, err);
     TARN_TRY(tarn__commit_check(parts, c->o->tasks, err));
     TARN_TRY(check_uploads(c, err));
     TARN_TRY(tarn__store_parts_fetch(&c->parts, err));

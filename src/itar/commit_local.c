@@ -159,6 +159,20 @@ static tarn_status place_shards(local *l, tarn_error *err)
     return TARN_OK;
 }
 
+static tarn_status check_in_place(const local *l, tarn_error *err)
+{
+    for (size_t i = 0; i < l->p.n_sources; i++) {
+        const tarn__part_source *s = &l->p.sources[i];
+        for (size_t k = 0; k < s->shards.count; k++) {
+            tarn__file_id id;
+            TARN_TRY(tarn__file_identify(s->shards.items[k], &id, err));
+            TARN_TRY(tarn__stamp_compare(s->shards.items[k], &s->stamps[k], id.size,
+                                         id.mtime_ns, err));
+        }
+    }
+    return TARN_OK;
+}
+
 /* Decides by the options what happens to the existing fold. */
 static tarn_status decide(local *l, tarn_error *err)
 {
@@ -171,7 +185,10 @@ static tarn_status decide(local *l, tarn_error *err)
             "this file");
     if (l->stage.journal == TARN__JOURNAL_PAST)
         TARN_TRY(tarn__stage_done(&l->stage, err));
-    if (l->p.in_place) return tarn__publishing_name(&l->p, err);
+    if (l->p.in_place) {
+        TARN_TRY(tarn__publishing_name(&l->p, err));
+        return check_in_place(l, err);
+    }
     TARN_TRY(tarn__publishing_check(&l->p, err));
     if (l->p.old && o->append) {
         TARN_TRY(check_base(l, err));
@@ -225,6 +242,23 @@ static tarn_status publish_new(local *l, tarn_error *err)
     if (published) return report_published(l, err);
     TARN_TRY(decide(l, err));
     return publish(l, err);
+}
+
+tarn_status tarn__parts_has(const tarn__parts *parts, const char *folder,
+                            const char *fold, const tarn_commit_options *options,
+                            bool *out, uint64_t *samples, tarn_error *err)
+{
+    local l = {.p = {.o = options,
+                     .parts = parts,
+                     .folder = folder,
+                     .fold = fold,
+                     .find_shard = find_shard}};
+    tarn_status status = tarn__publishing_begin(&l.p, err);
+    if (status == TARN_OK) status = list_old(&l, err);
+    if (status == TARN_OK) status = tarn__publishing_has(&l.p, out, samples, err);
+    tarn__publishing_reset(&l.p);
+    tarn_folds_free(l.folds);
+    return status;
 }
 
 tarn_status tarn__parts_publish(const tarn__parts *parts, const char *folder,

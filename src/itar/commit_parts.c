@@ -60,6 +60,7 @@ static void drop_source(tarn__publishing *p)
 {
     tarn__part_source *last = &p->sources[--p->n_sources];
     free(last->index_path);
+    free(last->stamps);
     tarn__texts_reset(&last->shards);
 }
 
@@ -67,6 +68,10 @@ static tarn_status take_shards(tarn__publishing *p, const tarn_index *index,
                                tarn_error *err)
 {
     tarn__part_source *s = &p->sources[p->n_sources - 1];
+    size_t n = index->sums->n_shards;
+    s->stamps = calloc(n + 1, sizeof *s->stamps);
+    if (!s->stamps) return tarn__fail_memory(err);
+    if (n) memcpy(s->stamps, index->sums->stamps, n * sizeof *s->stamps);
     for (size_t i = 0; i < index->sums->n_shards; i++) {
         const char *name = tarn__names_get(&index->sums->names, i).data;
         char *path;
@@ -110,9 +115,14 @@ static tarn_status take_part(tarn__publishing *p, uint32_t task, bool keep_empty
 tarn_status tarn__publishing_begin(tarn__publishing *p, tarn_error *err)
 {
     const tarn__parts *all = p->parts;
-    for (uint32_t i = 0; i < all->count; i++)
+    uint32_t first = UINT32_MAX;
+    for (uint32_t i = 0; i < all->count; i++) {
+        if (!all->folders[i]) continue;
+        if (first == UINT32_MAX) first = i;
         TARN_TRY(take_part(p, i, false, err));
-    return p->n_sources ? TARN_OK : take_part(p, 0, true, err);
+    }
+    if (p->n_sources || first == UINT32_MAX) return TARN_OK;
+    return take_part(p, first, true, err);
 }
 
 /* --- The existing fold -------------------------------------------------------------- */
@@ -185,6 +195,47 @@ tarn_status tarn__publishing_is_over(const tarn__publishing *p, bool *out,
     if (tarn__index_load(p->old->index_path, TARN__LOAD_TRUSTING, &fold, NULL) != TARN_OK)
         return TARN_OK;
     tarn_status status = compare_end(p, fold, count, out, err);
+    tarn_index_free(fold);
+    return status;
+}
+
+static bool find_part(const tarn_index *fold, const tarn_index *part)
+{
+    uint64_t row = 0;
+    for (size_t i = 0; fold->sums && i < fold->sums->n_shards; i++) {
+        compared c = {fold, i, row};
+        if (same_part(&c, part)) return true;
+        row += fold->sums->stamps[i].rows;
+    }
+    return false;
+}
+
+static tarn_status has_all(const tarn__publishing *p, const tarn_index *fold, bool *out,
+                           tarn_error *err)
+{
+    *out = true;
+    for (size_t i = 0; *out && i < p->n_sources; i++) {
+        tarn_index *part;
+        TARN_TRY(
+            tarn__index_load(p->sources[i].index_path, TARN__LOAD_TRUSTING, &part, err));
+        *out = find_part(fold, part);
+        tarn_index_free(part);
+    }
+    return TARN_OK;
+}
+
+tarn_status tarn__publishing_has(const tarn__publishing *p, bool *out, uint64_t *samples,
+                                 tarn_error *err)
+{
+    tarn_index *fold;
+    tarn_index_info info;
+    *out = false;
+    if (!p->old ||
+        tarn__index_load(p->old->index_path, TARN__LOAD_TRUSTING, &fold, NULL) != TARN_OK)
+        return TARN_OK;
+    tarn_index_info_get(fold, &info, sizeof info);
+    *samples += info.samples;
+    tarn_status status = has_all(p, fold, out, err);
     tarn_index_free(fold);
     return status;
 }
@@ -267,12 +318,25 @@ tarn_status tarn__publishing_name(tarn__publishing *p, tarn_error *err)
     return TARN_OK;
 }
 
+tarn_status tarn__stamp_compare(const char *path, const tarn__stamp *indexed,
+                                uint64_t size, int64_t mtime_ns, tarn_error *err)
+{
+    bool same_time = !mtime_ns || !indexed->mtime_ns || mtime_ns == indexed->mtime_ns;
+    if (size == indexed->size && same_time) return TARN_OK;
+    return tarn__fail_at(err, TARN_ERR_STALE, path, TARN_NO_OFFSET,
+                         "the shard was replaced after its task had indexed it (%" PRIu64
+                         " bytes then, %" PRIu64 " now%s); discard the parts (tarn "
+                         "commit --discard) and run the tasks again",
+                         indexed->size, size,
+                         size == indexed->size ? ", and another time" : "");
+}
+
 tarn_status tarn__publishing_check(const tarn__publishing *p, tarn_error *err)
 {
     if (!p->old || p->o->append || p->o->overwrite) return TARN_OK;
     return tarn__fail_at(err, TARN_ERR_EXISTS, p->folder, TARN_NO_OFFSET,
-                         "fold %s already exists, with %zu shard%s; commit with append "
-                         "or overwrite",
+                         "fold %s already exists, with %zu shard%s; use append or "
+                         "overwrite (--append, --overwrite)",
                          p->fold, p->old->n_shards, p->old->n_shards == 1 ? "" : "s");
 }
 

@@ -19,6 +19,7 @@ typedef struct tarn__texts {
 typedef struct tarn__part_source {
     char *index_path;
     tarn__texts shards;
+    tarn__stamp *stamps; /* of the shards, when they were indexed */
     uint32_t task;
 } tarn__part_source;
 
@@ -47,7 +48,7 @@ struct tarn__publishing {
     uint64_t shards;
 };
 
-/* Takes the parts that have samples; their folders must be local. */
+/* Takes the parts that exist and have samples; their folders must be local. */
 TARN_CHECKED tarn_status tarn__publishing_begin(tarn__publishing *p, tarn_error *err);
 void tarn__publishing_reset(tarn__publishing *p);
 
@@ -55,6 +56,11 @@ void tarn__publishing_reset(tarn__publishing *p);
  * commit was interrupted after it had published them. */
 TARN_CHECKED tarn_status tarn__publishing_is_over(const tarn__publishing *p, bool *out,
                                                   tarn_error *err);
+
+/* Whether the existing fold has the shards of these parts, wherever in the fold they are;
+ * adds its samples to *samples. */
+TARN_CHECKED tarn_status tarn__publishing_has(const tarn__publishing *p, bool *out,
+                                              uint64_t *samples, tarn_error *err);
 
 /* TARN_ERR_EXISTS if there is a fold, and the options do not say what becomes of it. */
 TARN_CHECKED tarn_status tarn__publishing_check(const tarn__publishing *p,
@@ -66,6 +72,12 @@ TARN_CHECKED tarn_status tarn__publishing_extend(tarn__publishing *p, tarn_error
 /* Names the shards: consecutively, or, in place, as they are; old then has the shards
  * that are in the folder. */
 TARN_CHECKED tarn_status tarn__publishing_name(tarn__publishing *p, tarn_error *err);
+
+/* In place: fails if a shard is not as it was when its task indexed it. A time of 0 is
+ * unknown. */
+TARN_CHECKED tarn_status tarn__stamp_compare(const char *path, const tarn__stamp *indexed,
+                                             uint64_t size, int64_t mtime_ns,
+                                             tarn_error *err);
 
 /* Writes the index of all shards. */
 TARN_CHECKED tarn_status tarn__publishing_join(tarn__publishing *p, tarn__saving *out,
@@ -85,6 +97,16 @@ TARN_CHECKED tarn_status tarn__store_publish(const tarn__store_parts *parts,
                                              const char *folder, const char *fold,
                                              const tarn_commit_options *options,
                                              tarn_commit_report *report, tarn_error *err);
+
+/* Publishes nothing: tarn__publishing_has. */
+TARN_CHECKED tarn_status tarn__parts_has(const tarn__parts *parts, const char *folder,
+                                         const char *fold,
+                                         const tarn_commit_options *options, bool *out,
+                                         uint64_t *samples, tarn_error *err);
+TARN_CHECKED tarn_status tarn__store_has(const tarn__store_parts *parts,
+                                         const char *folder, const char *fold,
+                                         const tarn_commit_options *options, bool *out,
+                                         uint64_t *samples, tarn_error *err);
 
 /* Removes what an interrupted tarn__store_publish has left outside of the parts. */
 TARN_CHECKED tarn_status tarn__store_discard(const tarn__store_parts *parts,

@@ -354,12 +354,33 @@ static tarn_status same_index(const far *f, bool *out, tarn_error *err)
     return status;
 }
 
+/* A shard in the folder, by its number among those of all parts. */
+static tarn_status check_shard(void *context, size_t number, tarn__store *store,
+                               tarn_error *err)
+{
+    const far *f = context;
+    const tarn__part_source *s = f->p.sources;
+    tarn__http_head head;
+    bool exists;
+    for (; number >= s->shards.count; s++)
+        number -= s->shards.count;
+    const char *url = s->shards.items[number];
+    TARN_TRY(tarn__store_head(store, url, &exists, &head, err));
+    if (!exists)
+        return tarn__fail_at(err, TARN_ERR_STALE, url, TARN_NO_OFFSET,
+                             "the shard was removed during this commit; run the commit "
+                             "again");
+    return tarn__stamp_compare(url, &s->stamps[number], head.length,
+                               tarn__store_modified_ns(store, &head), err);
+}
+
 /* An interrupted commit may have sent this index before. */
 static tarn_status publish_in_place(far *f, tarn_error *err)
 {
     bool same;
     TARN_TRY(list_in_place(f, err));
     TARN_TRY(tarn__publishing_name(&f->p, err));
+    TARN_TRY(tarn__store_each(f->p.folder, f->p.names.count, check_shard, f, err));
     TARN_TRY(join(f, err));
     TARN_TRY(same_index(f, &same, err));
     if (!same) {
@@ -433,6 +454,19 @@ tarn_status tarn__store_publish(const tarn__store_parts *parts, const char *fold
     tarn_status status = open_far(&f, parts, folder, fold, options, err);
     if (status == TARN_OK) status = run(&f, err);
     if (status == TARN_OK) tarn__publishing_report(&f.p, report);
+    reset(&f);
+    return status;
+}
+
+tarn_status tarn__store_has(const tarn__store_parts *parts, const char *folder,
+                            const char *fold, const tarn_commit_options *options,
+                            bool *out, uint64_t *samples, tarn_error *err)
+{
+    far f;
+    tarn_status status = open_far(&f, parts, folder, fold, options, err);
+    if (status == TARN_OK) status = tarn__publishing_begin(&f.p, err);
+    if (status == TARN_OK) status = find_old(&f, err);
+    if (status == TARN_OK) status = tarn__publishing_has(&f.p, out, samples, err);
     reset(&f);
     return status;
 }

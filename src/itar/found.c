@@ -239,10 +239,10 @@ static tarn_status decide(tarn_fold_writer *w, const tarn_listed_fold *old,
                              "remove this file, or overwrite the fold");
     if (left->count && !o->resume) return refuse_leftovers(w, left->count, err);
     if (old && !o->append && !o->resume)
-        return tarn__fail_at(
-            err, TARN_ERR_EXISTS, w->stage.folder, TARN_NO_OFFSET,
-            "fold %s already exists, with %zu shard%s; use append or overwrite",
-            w->stage.fold, old->n_shards, old->n_shards == 1 ? "" : "s");
+        return tarn__fail_at(err, TARN_ERR_EXISTS, w->stage.folder, TARN_NO_OFFSET,
+                             "fold %s already exists, with %zu shard%s; use append or "
+                             "overwrite (--append, --overwrite)",
+                             w->stage.fold, old->n_shards, old->n_shards == 1 ? "" : "s");
     if (old) TARN_TRY(take_base(w, old, err));
     TARN_TRY(take_finished(w, left, err));
     return is_void(w, left) ? tarn__stage_done(&w->stage, err) : TARN_OK;

@@ -21,17 +21,24 @@ bool tarn__index_tasks(const tarn_index_options *options)
     return options->size >= sizeof *options && (options->task || options->tasks);
 }
 
-/* All tasks index the same shards in the same way. */
+/* All tasks index the same shards in the same way. Their sizes are compared by the
+ * commit, with those that were indexed. */
 static tarn_status job_of(const char *const *shards, size_t count,
-                          const tarn_index_options *o, uint64_t *out, tarn_error *err)
+                          const tarn_index_options *o, tarn__job_id *out, tarn_error *err)
 {
     tarn__buf text;
+    char options[64];
     tarn__buf_init(&text, SIZE_MAX / 2);
-    tarn_status status = tarn__buf_printf(&text, err, "index %d %d %d %zu\n",
-                                          (int)o->keys, o->sums, o->lenient, count);
+    snprintf(options, sizeof options, "index %d %d %d", (int)o->keys, o->sums,
+             o->lenient);
+    tarn_status status = TARN_OK;
     for (size_t i = 0; status == TARN_OK && i < count; i++)
         status = tarn__buf_printf(&text, err, "%s\n", tarn__base_name(shards[i]));
-    if (status == TARN_OK) *out = tarn__key_hash(text.data, text.size);
+    if (status == TARN_OK)
+        *out = (tarn__job_id){.options = tarn__key_hash(options, strlen(options)),
+                              .sources = tarn__key_hash(text.data, text.size),
+                              .count = count,
+                              .unit = TARN__UNIT_SHARD};
     tarn__buf_reset(&text);
     return status;
 }
@@ -75,12 +82,12 @@ static tarn_status run(const char *const *shards, size_t count,
                        tarn_error *err)
 {
     tarn__taskdir task;
-    uint64_t job;
+    tarn__job_id job;
     char *name;
     TARN_TRY(job_of(shards, count, o, &job, err));
     if (asprintf(&name, "%s.taridx", fold) < 0) return tarn__fail_memory(err);
     tarn_status status =
-        tarn__task_begin(&task, folder, fold, o->task, o->tasks, job, false, err);
+        tarn__task_begin(&task, folder, fold, o->task, o->tasks, &job, false, err);
     if (status == TARN_OK)
         status = build(&task, shards, count, o, name, out, report, size, err);
     else if (status == TARN_END)

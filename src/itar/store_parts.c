@@ -22,16 +22,21 @@ static const char tasks_ending[] = ".tasks/";
 
 /* --- Finding ------------------------------------------------------------------------ */
 
-static tarn_status note_job(tarn__store_parts *p, const char *job, tarn_error *err)
+static tarn_status note_job(tarn__store_parts *p, const char *job, const tarn__job_id *id,
+                            tarn_error *err)
 {
     char *url;
-    if (asprintf(&url, "%s%.16s/", p->parts.root, job) < 0) return tarn__fail_memory(err);
-    bool first = !p->parts.job;
-    if (first)
+    if (asprintf(&url, "%s%.*s/", p->parts.root, TARN__JOB_LEN, job) < 0)
+        return tarn__fail_memory(err);
+    bool first = !p->parts.job, same = first || strcmp(p->parts.job, url) == 0;
+    if (first) {
         p->parts.job = url;
-    else
-        p->several |= strcmp(p->parts.job, url) != 0;
-    if (!first) free(url);
+        p->parts.id = *id;
+        return TARN_OK;
+    }
+    if (!same) p->other = *id;
+    p->several |= !same;
+    free(url);
     return TARN_OK;
 }
 
@@ -43,7 +48,12 @@ static tarn_status note_mark(tarn__store_parts *p, const char *name, uint64_t si
     uint32_t index, count;
     if (!tarn__part_numbers(name, &index, &count)) return TARN_OK;
     bool complete = size == MARK_SIZE;
-    p->several |= parts->count && parts->named != count;
+    p->complete += complete;
+    if (!p->several && parts->count && parts->named != count) {
+        p->several = true;
+        p->other = parts->id;
+        p->other_count = count;
+    }
     if (p->several || (!complete && !count)) return TARN_OK;
     parts->named = count;
     TARN_TRY(tarn__parts_extend(parts, count ? count : index + 1, err));
@@ -56,14 +66,14 @@ static tarn_status note_mark(tarn__store_parts *p, const char *name, uint64_t si
 static tarn_status note_object(tarn__store_parts *p, const tarn__listed *object,
                                tarn_error *err)
 {
-    char job[17];
+    tarn__job_id id;
     const char *name = object->url + strlen(p->parts.root);
-    snprintf(job, sizeof job, "%s", name);
     if (strcmp(name, TARN__STORE_DONE) == 0) p->done = true;
-    if (!tarn__is_job_name(job)) return TARN_OK;
-    TARN_TRY(note_job(p, job, err));
-    bool mark = name[16] == '/' && !strchr(name + 17, '/');
-    return mark ? note_mark(p, name + 17, object->size, err) : TARN_OK;
+    if (!tarn__job_parse(name, &id)) return TARN_OK;
+    TARN_TRY(note_job(p, name, &id, err));
+    const char *rest = name + TARN__JOB_LEN;
+    bool mark = *rest == '/' && !strchr(rest + 1, '/');
+    return mark ? note_mark(p, rest + 1, object->size, err) : TARN_OK;
 }
 
 static tarn_status list(tarn__store_parts *p, tarn_error *err)
@@ -240,7 +250,7 @@ static tarn_status read_run(tarn__store_parts *p, uint32_t task, const char *mar
     char etag[256];
     tarn__buf text;
     TARN_TRY(tarn__store_get(store, mark, &text, etag, err));
-    bool good = tarn__is_job_name(text.data);
+    bool good = tarn__is_run_name(text.data);
     if (good) snprintf(p->runs[task].name, sizeof p->runs[task].name, "%s", text.data);
     tarn__buf_reset(&text);
     if (good) return find_run(p, task, mark, err);
@@ -272,6 +282,7 @@ static tarn_status fetch_part(void *context, size_t number, tarn__store *store,
 {
     tarn__store_parts *p = context;
     uint32_t task = (uint32_t)number;
+    if (!p->parts.folders[task]) return TARN_OK; /* it is missing */
     char *mark = mark_url(p, task);
     tarn_status status =
         mark ? read_run(p, task, mark, store, err) : tarn__fail_memory(err);
@@ -308,9 +319,10 @@ typedef struct removal {
 
 static bool is_mark(const char *name)
 {
+    tarn__job_id id;
     uint32_t index, count;
-    return strlen(name) > 17 && name[16] == '/' &&
-           tarn__part_numbers(name + 17, &index, &count);
+    return tarn__job_parse(name, &id) && name[TARN__JOB_LEN] == '/' &&
+           tarn__part_numbers(name + TARN__JOB_LEN + 1, &index, &count);
 }
 
 static tarn_status remove_one(void *context, size_t number, tarn__store *store,

@@ -20,12 +20,27 @@ int tarn__store_folder(const char *url)
     return (int)len;
 }
 
+bool tarn__is_run_name(const char *name)
+{
+    return strlen(name) == 16 && strspn(name, "0123456789abcdef") == 16;
+}
+
 /* --- The job ------------------------------------------------------------------------ */
+
+/* The number of tasks in "-of-00008", which follows the name of a job. */
+static bool read_count(const char *text, uint32_t *out)
+{
+    if (strncmp(text, "-of-", 4) != 0 || strlen(text) != 9) return false;
+    *out = (uint32_t)strtoul(text + 4, NULL, 10);
+    return strspn(text + 4, "0123456789") == 5;
+}
 
 /* Whether this is the object of a job, or another object beside the jobs. */
 static tarn_status check_object(const char *url, const char *root, const char *wanted,
                                 bool *out_found, tarn_error *err)
 {
+    tarn__job_id found, job;
+    uint32_t existing, count;
     const char *name = tarn__base_name(url);
     if (strcmp(name, TARN__STORE_DONE) == 0)
         return tarn__fail_at(err, TARN_ERR_STALE, root, TARN_NO_OFFSET,
@@ -34,10 +49,13 @@ static tarn_status check_object(const char *url, const char *root, const char *w
         *out_found = true;
         return TARN_OK;
     }
-    if (strspn(name, "0123456789abcdef") != 16 || strncmp(name + 16, "-of-", 4) != 0)
+    if (!tarn__job_parse(name, &found) || !read_count(name + TARN__JOB_LEN, &existing))
         return TARN_OK;
-    return strncmp(name, wanted, 16) == 0 ? tarn__fail_counts(root, err)
-                                          : tarn__fail_other_job(root, err);
+    bool known =
+        tarn__job_parse(wanted, &job) && read_count(wanted + TARN__JOB_LEN, &count);
+    if (!known) return tarn__fail(err, TARN_ERR_USAGE, "not a job: %s", wanted);
+    TARN_TRY(tarn__job_compare(root, &found, &job, err));
+    return tarn__fail_other_count(root, existing, count, err);
 }
 
 static tarn_status announce_job(const char *root, const char *job, tarn_error *err)
@@ -92,7 +110,7 @@ static tarn_status read_mark(const char *mark, char run[17], char etag[256],
     tarn__store_close(store);
     if (status == TARN_ERR_NO_FILE) return tarn__fail_committed(mark, err);
     TARN_TRY(status);
-    if (text.data[0] && !tarn__is_job_name(text.data))
+    if (text.data[0] && !tarn__is_run_name(text.data))
         status = tarn__fail_at(err, TARN_ERR_FORMAT, mark, TARN_NO_OFFSET,
                                "not the mark of a task; remove the parts (tarn commit "
                                "--discard)");
@@ -153,18 +171,19 @@ static tarn_status begin_run(tarn__taskdir *t, tarn_error *err)
 }
 
 tarn_status tarn__store_task_begin(tarn__taskdir *t, const char *folder, const char *fold,
-                                   uint32_t index, uint32_t count, uint64_t job,
-                                   tarn_error *err)
+                                   uint32_t index, uint32_t count,
+                                   const tarn__job_id *job, tarn_error *err)
 {
-    char part[TARN__PART_NAME], named[64];
+    char part[TARN__PART_NAME], name[TARN__JOB_NAME], named[TARN__JOB_NAME + 16];
     char *root = NULL;
     tarn__part_name(part, index, count);
-    snprintf(named, sizeof named, "%016" PRIx64 "-of-%05" PRIu32, job, count);
+    tarn__job_name(name, job);
+    snprintf(named, sizeof named, "%s-of-%05" PRIu32, name, count);
     TARN_TRY(tarn__store_check(folder, err));
     if (asprintf(&root, "%.*s/.%s.tasks/", tarn__store_folder(folder), folder, fold) < 0)
         return tarn__fail_memory(err);
     tarn_status status = announce_job(root, named, err);
-    if (status == TARN_OK && asprintf(&t->mark, "%s%.16s/%s", root, named, part) < 0) {
+    if (status == TARN_OK && asprintf(&t->mark, "%s%s/%s", root, name, part) < 0) {
         t->mark = NULL;
         status = tarn__fail_memory(err);
     }

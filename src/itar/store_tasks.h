@@ -1,8 +1,8 @@
 /* The parts of a job in an object store, where nothing can be renamed:
  *
  *   s3://b/birds/.train.tasks/                    all of a fold
- *     3f0c61d2a7b95e48-of-00008                   the job; an empty object
- *     3f0c61d2a7b95e48/
+ *     JOB-of-00008                                the job (tarn__job_id); an empty object
+ *     JOB/
  *       00003-of-00008                            the mark of a task
  *       00003-of-00008.RUN/train_0000.tar         what a run of it wrote
  *     done                                        the fold is published, the rest is
@@ -20,13 +20,16 @@
 
 #define TARN__STORE_DONE "done"
 
+/* The name of a run: 16 hexadecimal digits. */
+bool tarn__is_run_name(const char *name);
+
 /* The length of the URL of a folder without slashes at its end. */
 int tarn__store_folder(const char *url);
 
 /* tarn__task_begin, where folder is a URL and count is 0 if it is unknown. */
 TARN_CHECKED tarn_status tarn__store_task_begin(tarn__taskdir *task, const char *folder,
                                                 const char *fold, uint32_t index,
-                                                uint32_t count, uint64_t job,
+                                                uint32_t count, const tarn__job_id *job,
                                                 tarn_error *err);
 /* tarn__task_finish: sends what is in the local folder. */
 TARN_CHECKED tarn_status tarn__store_task_finish(tarn__taskdir *task, tarn_error *err);
@@ -46,8 +49,11 @@ typedef struct tarn__store_parts {
     tarn__listing all;     /* what is in root */
     tarn__store_run *runs; /* by task; once they are fetched */
     char *temporary;       /* the local folder of the folders; or NULL */
+    uint32_t complete;     /* parts, of all jobs */
     bool done;             /* the fold is published, the parts are being removed */
-    bool several;          /* there are parts of several jobs */
+    bool several;          /* there are parts of several jobs, also of: */
+    tarn__job_id other;
+    uint32_t other_count; /* if the jobs differ only in the number of tasks */
 } tarn__store_parts;
 
 /* Lists the parts of a fold. If they are those of several jobs, only several is set. */
@@ -56,7 +62,7 @@ TARN_CHECKED tarn_status tarn__store_parts_find(tarn__store_parts *p, const char
 /* Also removes the local folders. */
 void tarn__store_parts_reset(tarn__store_parts *p);
 
-/* Fetches all objects of the parts but the shards. All parts must exist. */
+/* Fetches all objects of the parts but the shards. */
 TARN_CHECKED tarn_status tarn__store_parts_fetch(tarn__store_parts *p, tarn_error *err);
 
 /* The object of a run with this name; NULL if there is none. */

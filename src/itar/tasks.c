@@ -53,33 +53,109 @@ bool tarn__part_numbers(const char *name, uint32_t *out_index, uint32_t *out_cou
     return strcmp(again, name) == 0 && (!*out_count || *out_index < *out_count);
 }
 
-bool tarn__is_job_name(const char *name)
+void tarn__job_name(char out[TARN__JOB_NAME], const tarn__job_id *id)
 {
-    return strlen(name) == 16 && strspn(name, "0123456789abcdef") == 16;
+    snprintf(out, TARN__JOB_NAME, "%016" PRIx64 "-%016" PRIx64 "-%c%015" PRIx64,
+             id->options, id->sources, id->unit, id->count);
+}
+
+static bool read_hex(const char *text, size_t len, uint64_t *out)
+{
+    char digits[17] = "";
+    memcpy(digits, text, len);
+    *out = strtoull(digits, NULL, 16);
+    return strspn(digits, "0123456789abcdef") == len;
+}
+
+bool tarn__job_parse(const char *name, tarn__job_id *out)
+{
+    if (strnlen(name, TARN__JOB_LEN) < TARN__JOB_LEN) return false;
+    out->unit = name[34];
+    return name[16] == '-' && name[33] == '-' && read_hex(name, 16, &out->options) &&
+           read_hex(name + 17, 16, &out->sources) && read_hex(name + 35, 15, &out->count);
 }
 
 /* --- Failures ----------------------------------------------------------------------- */
 
-tarn_status tarn__fail_several_jobs(const char *root, tarn_error *err)
+enum { COUNT_TEXT = 48 };
+
+/* "3 samples" */
+static const char *count_text(char out[COUNT_TEXT], const tarn__job_id *id)
 {
-    return tarn__fail_at(err, TARN_ERR_AMBIGUOUS, root, TARN_NO_OFFSET,
-                         "parts of several jobs, with different sources or options; "
-                         "discard them (tarn commit --discard) and run one of the jobs "
-                         "again");
+    const char *unit = id->unit == TARN__UNIT_ARCHIVE ? "archive"
+                       : id->unit == TARN__UNIT_SHARD ? "shard"
+                                                      : "sample";
+    snprintf(out, COUNT_TEXT, "%" PRIu64 " %s%s", id->count, unit,
+             id->count == 1 ? "" : "s");
+    return out;
 }
 
-tarn_status tarn__fail_other_job(const char *root, tarn_error *err)
+tarn_status tarn__job_compare(const char *root, const tarn__job_id *existing,
+                              const tarn__job_id *job, tarn_error *err)
 {
-    return tarn__fail_at(err, TARN_ERR_EXISTS, root, TARN_NO_OFFSET,
-                         "parts of another job, with other sources or options; commit "
-                         "them first, or remove them with tarn commit --discard");
+    char before[COUNT_TEXT], now[COUNT_TEXT];
+    if (existing->options != job->options)
+        return tarn__fail_at(err, TARN_ERR_EXISTS, root, TARN_NO_OFFSET,
+                             "parts of another job, with other options: run all tasks "
+                             "with the same command; or first commit these parts, or "
+                             "remove them (tarn commit --discard)");
+    if (existing->sources == job->sources && existing->count == job->count)
+        return TARN_OK;
+    return tarn__fail_at(
+        err, TARN_ERR_STALE, root, TARN_NO_OFFSET,
+        "the sources are not those of the existing parts: %s then, %s now%s; run all "
+        "tasks with the same sources, unchanged; if they had to change, remove the parts "
+        "(tarn commit --discard) and run all tasks again",
+        count_text(before, existing), count_text(now, job),
+        existing->count == job->count ? ", but not the same ones" : "");
 }
 
-tarn_status tarn__fail_counts(const char *root, tarn_error *err)
+tarn_status tarn__fail_several_jobs(const char *root, const tarn__job_id *a,
+                                    const tarn__job_id *b, tarn_error *err)
 {
+    char one[COUNT_TEXT], other[COUNT_TEXT];
+    bool turned = a->count > b->count;
+    if (a->options != b->options)
+        return tarn__fail_at(err, TARN_ERR_AMBIGUOUS, root, TARN_NO_OFFSET,
+                             "parts of several jobs, with different options; discard "
+                             "them (tarn commit --discard) and run all tasks again with "
+                             "the same command");
+    return tarn__fail_at(err, TARN_ERR_STALE, root, TARN_NO_OFFSET,
+                         "the sources changed between the tasks: %s for some of them, %s "
+                         "for others%s; discard the parts (tarn commit --discard) and "
+                         "run all tasks again with the same sources",
+                         count_text(one, turned ? b : a),
+                         count_text(other, turned ? a : b),
+                         a->count == b->count ? ", but not the same ones" : "");
+}
+
+/* "4 tasks" */
+static const char *tasks_text(char out[COUNT_TEXT], uint32_t count)
+{
+    snprintf(out, COUNT_TEXT, "%" PRIu32 " task%s", count, count == 1 ? "" : "s");
+    if (!count) snprintf(out, COUNT_TEXT, "an unknown number of tasks");
+    return out;
+}
+
+tarn_status tarn__fail_other_count(const char *root, uint32_t existing, uint32_t count,
+                                   tarn_error *err)
+{
+    char before[COUNT_TEXT], now[COUNT_TEXT], as[COUNT_TEXT] = "with that number";
+    if (existing) snprintf(as, sizeof as, "as I/%" PRIu32, existing);
     return tarn__fail_at(err, TARN_ERR_AMBIGUOUS, root, TARN_NO_OFFSET,
-                         "parts of jobs with different numbers of tasks; discard them "
-                         "(tarn commit --discard) and run all tasks with one number");
+                         "the existing parts are of %s, not of %s: run this task %s, or "
+                         "remove the parts (tarn commit --discard) and run all tasks "
+                         "again",
+                         tasks_text(before, existing), tasks_text(now, count), as);
+}
+
+tarn_status tarn__fail_counts(const char *root, uint32_t a, uint32_t b, tarn_error *err)
+{
+    char one[COUNT_TEXT], other[COUNT_TEXT];
+    return tarn__fail_at(err, TARN_ERR_AMBIGUOUS, root, TARN_NO_OFFSET,
+                         "some parts are of %s, others of %s; discard them (tarn commit "
+                         "--discard) and run all tasks with one number",
+                         tasks_text(one, a), tasks_text(other, b));
 }
 
 tarn_status tarn__fail_committed(const char *part, tarn_error *err)
@@ -113,8 +189,10 @@ static tarn_status each_name(const char *folder,
 static tarn_status take_job(void *context, const char *name, tarn_error *err)
 {
     tarn__parts *p = context;
-    if (!tarn__is_job_name(name)) return TARN_OK;
-    if (p->job) return tarn__fail_several_jobs(p->root, err);
+    tarn__job_id id;
+    if (strlen(name) != TARN__JOB_LEN || !tarn__job_parse(name, &id)) return TARN_OK;
+    if (p->job) return tarn__fail_several_jobs(p->root, &p->id, &id, err);
+    p->id = id;
     return joined(&p->job, p->root, "", name, "", err);
 }
 
@@ -134,7 +212,8 @@ static tarn_status take_part(void *context, const char *name, tarn_error *err)
     tarn__parts *p = context;
     uint32_t index, count;
     if (!tarn__part_numbers(name, &index, &count)) return TARN_OK;
-    if (p->present && p->named != count) return tarn__fail_counts(p->root, err);
+    if (p->present && p->named != count)
+        return tarn__fail_counts(p->root, p->named, count, err);
     p->named = count;
     TARN_TRY(tarn__parts_extend(p, count ? count : index + 1, err));
     p->present++;
@@ -208,6 +287,39 @@ tarn_status tarn__parts_fold(const char *folder, char **out, tarn_error *err)
     tarn_status status = each_name(folder, take_fold, &s, err);
     if (status != TARN_OK) free(s.fold);
     *out = status == TARN_OK ? s.fold : NULL;
+    return status;
+}
+
+typedef struct counting {
+    const char *root;
+    uint32_t parts;
+} counting;
+
+static tarn_status count_part(void *context, const char *name, tarn_error *err)
+{
+    uint32_t index, count;
+    (void)err;
+    ((counting *)context)->parts += tarn__part_numbers(name, &index, &count);
+    return TARN_OK;
+}
+
+static tarn_status count_parts(void *context, const char *name, tarn_error *err)
+{
+    const counting *c = context;
+    tarn__job_id id;
+    char *job;
+    if (strlen(name) != TARN__JOB_LEN || !tarn__job_parse(name, &id)) return TARN_OK;
+    TARN_TRY(joined(&job, c->root, "", name, "", err));
+    tarn_status status = each_name(job, count_part, context, err);
+    free(job);
+    return status;
+}
+
+tarn_status tarn__parts_count(const tarn__parts *p, uint32_t *out, tarn_error *err)
+{
+    counting c = {.root = p->root};
+    tarn_status status = each_name(p->root, count_parts, &c, err);
+    *out = c.parts;
     return status;
 }
 
@@ -295,14 +407,19 @@ static tarn_status name_temporary(tarn__taskdir *t, const char *job, const char 
     return tarn__fail_memory(err);
 }
 
-/* Until it is locked, another run of the task may remove the new folder, and then this
- * makes another. Where files cannot be locked, none is removed. */
+/* Until it is locked, another task may remove the new folder, or that of the job, and
+ * then this makes another: TARN_END. Where files cannot be locked, none is removed. */
 static tarn_status make_temporary(tarn__taskdir *t, const char *job, const char *name,
                                   tarn_error *err)
 {
     TARN_TRY(name_temporary(t, job, name, err));
-    if (mkdir(t->folder, 0777) != 0)
-        return tarn__fail_errno(err, t->folder, errno, "cannot make the folder");
+    if (mkdir(t->folder, 0777) != 0) {
+        if (errno != ENOENT)
+            return tarn__fail_errno(err, t->folder, errno, "cannot make the folder");
+        free(t->folder);
+        t->folder = NULL;
+        return TARN_END;
+    }
     t->lock = open_lock(t->folder, O_CREAT);
     if (t->lock < 0 && errno != ENOENT)
         return tarn__fail_errno(err, t->folder, errno, "cannot create a file");
@@ -317,37 +434,51 @@ static tarn_status make_temporary(tarn__taskdir *t, const char *job, const char 
     return TARN_END;
 }
 
-static tarn_status check_jobs(const tarn__parts *p, const char *job, uint32_t count,
-                              tarn_error *err)
+/* A job without parts, whose tasks were all killed, is in the way of nobody. */
+static bool is_dead(const tarn__parts *p)
 {
-    if (p->job && strcmp(p->job, job) != 0) return tarn__fail_other_job(p->root, err);
-    return p->present && p->named != count ? tarn__fail_counts(p->root, err) : TARN_OK;
+    sweep s = {p->job, "."};
+    if (p->present) return false;
+    (void)!each_name(p->job, sweep_one, &s, NULL);
+    return rmdir(p->job) == 0;
+}
+
+static tarn_status check_jobs(const tarn__parts *p, const tarn__job_id *job,
+                              uint32_t count, tarn_error *err)
+{
+    tarn_error why;
+    if (!p->job) return TARN_OK;
+    tarn_status status = tarn__job_compare(p->root, &p->id, job, &why);
+    if (status != TARN_OK && is_dead(p)) return TARN_OK;
+    if (status != TARN_OK && err) *err = why;
+    if (status != TARN_OK || !p->present || p->named == count) return status;
+    return tarn__fail_other_count(p->root, p->named, count, err);
 }
 
 static tarn_status begin(tarn__taskdir *t, const tarn__parts *p, uint32_t index,
                          uint32_t count, const char *job, tarn_error *err)
 {
     char name[TARN__PART_NAME], start[TARN__PART_NAME + 8];
-    TARN_TRY(check_jobs(p, job, count, err));
     tarn__part_name(name, index, count);
     TARN_TRY(joined(&t->final, job, "", name, "", err));
     if (index < p->count && p->folders[index]) return TARN_END; /* final is its name */
-    TARN_TRY(tarn__make_folder(job, t->no_sync, err));
     snprintf(start, sizeof start, ".%s.tmp-", name);
     sweep s = {job, start};
-    TARN_TRY(each_name(job, sweep_one, &s, err));
     tarn_status status;
-    while ((status = make_temporary(t, job, name, err)) == TARN_END)
-        ;
+    do {
+        TARN_TRY(tarn__make_folder(job, t->no_sync, err));
+        TARN_TRY(each_name(job, sweep_one, &s, err));
+        status = make_temporary(t, job, name, err);
+    } while (status == TARN_END);
     return status;
 }
 
 tarn_status tarn__task_begin(tarn__taskdir *t, const char *folder, const char *fold,
-                             uint32_t index, uint32_t count, uint64_t job, bool no_sync,
-                             tarn_error *err)
+                             uint32_t index, uint32_t count, const tarn__job_id *job,
+                             bool no_sync, tarn_error *err)
 {
     tarn__parts parts;
-    char name[32], *path;
+    char name[TARN__JOB_NAME], *path;
     *t = (tarn__taskdir){.lock = -1, .no_sync = no_sync};
     if (count == TARN_TASKS_OPEN ? index >= TARN_MAX_TASKS
                                  : !count || count > TARN_MAX_TASKS || index >= count)
@@ -360,8 +491,9 @@ tarn_status tarn__task_begin(tarn__taskdir *t, const char *folder, const char *f
     if (tarn__is_remote(folder))
         return tarn__store_task_begin(t, folder, fold, index, count, job, err);
     TARN_TRY(tarn__parts_find(&parts, folder, fold, err));
-    snprintf(name, sizeof name, "%016" PRIx64, job);
+    tarn__job_name(name, job);
     tarn_status status = joined(&path, parts.root, "", name, "", err);
+    if (status == TARN_OK) status = check_jobs(&parts, job, count, err);
     if (status == TARN_OK) status = begin(t, &parts, index, count, path, err);
     free(path);
     tarn__parts_reset(&parts);

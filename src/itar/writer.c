@@ -177,10 +177,11 @@ static tarn_status open_part(const char *folder, const char *fold,
     TARN_TRY(check_fold_name(fold, err));
     tarn__buf_init(&text, SIZE_MAX / 2);
     TARN_TRY(tarn__buf_printf(&text, err, "writer %s", o->job ? o->job : ""));
-    uint64_t job = tarn__key_hash(text.data, text.size);
+    tarn__job_id job = {.options = tarn__key_hash(text.data, text.size),
+                        .unit = TARN__UNIT_NONE};
     tarn__buf_reset(&text);
     tarn_status status =
-        tarn__task_begin(&task, folder, fold, o->task, o->tasks, job, o->no_sync, err);
+        tarn__task_begin(&task, folder, fold, o->task, o->tasks, &job, o->no_sync, err);
     if (status == TARN_END)
         status =
             tarn__fail_at(err, TARN_ERR_EXISTS, task.final, TARN_NO_OFFSET,

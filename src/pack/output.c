@@ -85,11 +85,11 @@ static tarn_status check_task(const tarn__pack_output *o, tarn_error *err)
             "are complete",
             o->target);
     if (w->append || w->overwrite || w->resume)
-        return tarn__fail(
-            err, TARN_ERR_USAGE,
-            "append, overwrite and resume do not apply to a task: give "
-            "append or overwrite to the commit; a task that was interrupted "
-            "starts again");
+        return tarn__fail(err, TARN_ERR_USAGE,
+                          "append, overwrite and resume do not apply to a task: give "
+                          "append or overwrite to the commit (tarn commit --append); a "
+                          "task that was interrupted "
+                          "starts again");
     if (o->options.task < o->options.tasks && o->options.tasks <= TARN_MAX_TASKS)
         return TARN_OK;
     return tarn__fail(err, TARN_ERR_USAGE,
@@ -185,12 +185,9 @@ void tarn__pack_output_reset(tarn__pack_output *o)
 
 /* --- Opening ------------------------------------------------------------------------ */
 
-tarn_status tarn__pack_output_begin(tarn__pack_output *o, const char *const *sources,
-                                    size_t count, tarn_error *err)
+tarn_status tarn__pack_output_begin(tarn__pack_output *o, const tarn__job_id *job,
+                                    tarn_error *err)
 {
-    uint64_t job;
-    if (!o->options.tasks || o->options.dry_run) return TARN_OK;
-    TARN_TRY(tarn__pack_job(o, sources, count, &job, err));
     o->options.keep_finished = false; /* a part appears complete or not at all */
     tarn_status status =
         tarn__task_begin(&o->task, o->folder, o->names[0], o->options.task,
@@ -262,7 +259,7 @@ static tarn_status refuse_more(const tarn__pack_output *o, unsigned part,
     return tarn__fail_at(
         err, TARN_ERR_EXISTS, o->folder, TARN_NO_OFFSET,
         "fold %s is complete, so there is nothing to resume, but it does "
-        "not have %s; use append to add to it",
+        "not have %s; use append (--append) to add to it",
         o->names[part], what);
 }
 

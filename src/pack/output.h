@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "base/hashes.h"
+#include "itar/collection.h"
 #include "itar/tasks.h"
 
 typedef struct tarn__pack_output {
@@ -41,9 +42,9 @@ TARN_CHECKED tarn_status tarn__pack_output_init(tarn__pack_output *o, const char
                                                 tarn_error *err);
 void tarn__pack_output_reset(tarn__pack_output *o);
 
-/* Starts the task, if the options have one. TARN_END if its part exists. */
+/* Starts the task of the options. TARN_END if its part exists. */
 TARN_CHECKED tarn_status tarn__pack_output_begin(tarn__pack_output *o,
-                                                 const char *const *sources, size_t count,
+                                                 const tarn__job_id *job,
                                                  tarn_error *err);
 
 /* The first item of a task's part of n items, and the first after it. */
@@ -85,12 +86,18 @@ void tarn__pack_output_stop(tarn__pack_output *o);
 #define TARN__ANY_ORIGIN UINT32_MAX       /* no key may repeat */
 #define TARN__NO_ORIGIN  (UINT32_MAX - 1) /* keys are not checked */
 
-/* job.c: a hash of the sources and of the options that determine what is written. */
-TARN_CHECKED tarn_status tarn__pack_job(const tarn__pack_output *o,
-                                        const char *const *sources, size_t count,
-                                        uint64_t *out, tarn_error *err);
+/* job.c: start the task, if the options have one, with what identifies its job: the
+ * options, and all of the sources, whatever the part of this task is. TARN_END if the
+ * part exists. */
+TARN_CHECKED tarn_status tarn__pack_begin_files(tarn__pack_output *o,
+                                                const char *const *sources, size_t count,
+                                                tarn__collection *c, tarn_error *err);
+TARN_CHECKED tarn_status tarn__pack_begin_archives(tarn__pack_output *o,
+                                                   const char *const *urls, size_t count,
+                                                   tarn_error *err);
+TARN_CHECKED tarn_status tarn__pack_begin_feed(tarn__pack_output *o, tarn_error *err);
 
-/* streams.c: packs archives. */
+/* streams.c: starts the task, opens the output and packs archives. */
 TARN_CHECKED tarn_status tarn__pack_streams(tarn__pack_output *o,
                                             const char *const *sources, size_t count,
                                             tarn_error *err);

@@ -210,6 +210,7 @@ static tarn_status collect_files(packing *p, tarn_error *err)
     if (o->shuffle) TARN_TRY(tarn__collection_shuffle(p->c, o->shuffle_seed, err));
     if (!p->c->n_samples) return fail_empty(p, err);
     TARN_TRY(check_renamed(p, err));
+    TARN_TRY(tarn__pack_begin_files(&p->out, p->sources, p->count, p->c, err));
     return take_part(p, err);
 }
 
@@ -316,7 +317,6 @@ static tarn_status pack_streams(packing *p, tarn_error *err)
         return tarn__fail(err, TARN_ERR_USAGE,
                           "class_from_dir, shuffle, dry_run, check and rename need files "
                           "as sources, not tar streams");
-    TARN_TRY(tarn__pack_output_open(&p->out, err));
     TARN_TRY(tarn__pack_streams(&p->out, p->sources, p->count, err));
     return finish_output(p, err);
 }
@@ -324,6 +324,7 @@ static tarn_status pack_streams(packing *p, tarn_error *err)
 static tarn_status pack_feed(packing *p, tarn_error *err)
 {
     const tarn_pack_options *o = &p->out.options;
+    TARN_TRY(tarn__pack_begin_feed(&p->out, err));
     TARN_TRY(tarn__pack_output_open(&p->out, err));
     TARN_TRY(o->feed(o->feed_context, &p->out, err));
     return finish_output(p, err);
@@ -482,7 +483,6 @@ tarn_status tarn_pack(const char *const *sources, size_t count, const char *targ
     packing p = {.sources = sources, .count = count};
     tarn_status status = check_arguments(&p, target, &taken, err);
     if (status == TARN_OK) status = tarn__pack_output_init(&p.out, target, &taken, err);
-    if (status == TARN_OK) status = tarn__pack_output_begin(&p.out, sources, count, err);
     if (status == TARN_OK) status = pack_sources(&p, err);
     p.report.existed = status == TARN_END;
     if (status == TARN_END) status = TARN_OK;

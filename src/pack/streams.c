@@ -193,7 +193,9 @@ tarn_status tarn__pack_streams(tarn__pack_output *o, const char *const *sources,
     streams s = {.o = o, .options = options};
     tarn__names_init(&s.wanted);
     tarn_status status = expand_sources(&s, sources, count, err);
+    if (status == TARN_OK) status = tarn__pack_begin_archives(o, s.urls, s.count, err);
     if (status == TARN_OK) status = take_part(&s, err);
+    if (status == TARN_OK) status = tarn__pack_output_open(o, err);
     if (status == TARN_OK) status = take_wanted(&s, err);
     if (status == TARN_OK && s.count) status = open_samples(&s, err);
     if (status == TARN_OK && s.count) {

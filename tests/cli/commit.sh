@@ -1,5 +1,5 @@
 # Tasks that write the parts of a fold, and the commit that publishes it.
-run() { "$TARN" "$@" 2>&1 | sed '/^[0-9.]* s: /d; s/[0-9a-f]\{16\}/JOB/'; echo "exit ${PIPESTATUS[0]}"; }
+run() { "$TARN" "$@" 2>&1 | sed '/^[0-9.]* s: /d; s/[0-9a-f]\{16\}-[0-9a-f]\{16\}-[a-z][0-9a-f]\{15\}/JOB/'; echo "exit ${PIPESTATUS[0]}"; }
 mkdir files
 for i in $(seq 10 32); do printf "text $i" >files/s$i.txt; printf $i >files/s$i.cls; done
 "$TARN" pack files -o one --max-count 4 -q
@@ -59,6 +59,73 @@ rm shards/train_0005.tar
 run commit shards
 run commit shards --discard
 ls -A shards
+
+for i in 0 1; do "$TARN" index shards --task $i/2 -q >/dev/null; done
+cp one/train_0001.tar new.tar
+cat one/train_0002.tar >>new.tar
+mv new.tar shards/train_0001.tar
+run commit shards | sed 's/[0-9]* bytes/N bytes/g'
+cp -p one/train_0001.tar shards/
+touch -d @1000 shards/train_0004.tar
+run commit shards | sed 's/[0-9]* bytes/N bytes/g'
+run commit shards --discard
+"$TARN" index shards --task 0/2 -q >/dev/null
+rm shards/train_0004.tar
+run index shards --task 1/2 -q
+run commit shards --discard -q
+
+echo "--- sources that change"
+mkdir grow && for i in 1 2 3 4; do echo $i >grow/a$i.txt; done
+"$TARN" pack grow -o grown --task 0/2 -q
+echo 5 >grow/a5.txt
+echo 6 >grow/a6.txt
+run pack grow -o grown --task 1/2 -q
+run pack grow -o grown --task 0/2
+rm grow/a5.txt grow/a6.txt
+mv grow/a4.txt grow/b4.txt
+run pack grow -o grown --task 1/2 -q
+mv grow/b4.txt grow/a4.txt
+run pack "$PWD/grow/" -o ./grown --task 1/2 -q
+run pack ./grow -o grown/ --task 0/2
+run commit grown
+"$TARN" ls -1 grown | paste -sd' '
+rm grow/a1.txt grow/a2.txt
+"$TARN" pack grow -o raced --task 0/2 -q
+rm grow/a3.txt
+"$TARN" pack grow -o raced2 --task 1/2 -q
+mv raced2/.train.tasks/* raced/.train.tasks
+run commit raced
+run commit raced --discard
+printf 'key,txt\na,1\nb,2\nc,3\n' >list.csv
+"$TARN" pack list.csv -o listed --task 0/2 -q
+printf 'd,4\n' >>list.csv
+run pack list.csv -o listed --task 1/2 -q
+"$TARN" convert 'x_{00..04}.tar' listed:two --task 0/2 -q
+cat x_01.tar >>x_02.tar
+run convert 'x_{00..04}.tar' listed:two --task 1/2 -q
+for how in "" "--order shuffle"; do
+    "$TARN" convert grown from --task 0/2 -q $how
+    echo z >z.txt && "$TARN" pack z.txt -o grown --append -q
+    run convert grown from --task 1/2 -q $how
+    run commit from --discard -q
+    "$TARN" pack $PWD/files/s1?.txt -o grown --overwrite -q
+done
+
+echo "--- a task that dies first is in the way of nobody"
+mkdir "deaf" && echo x >deaf/a.png && echo y >deaf/b.txt
+run pack deaf -o dead --check --task 0/1 -q 2>&1 | tail -n 1
+rm deaf/a.png
+run pack deaf -o dead --check --task 0/1 -q
+
+echo "--- a task that runs again after the commit"
+run pack ./files -o many --max-count 4 --task 1/3 -q
+run commit many
+ls -A many
+run pack by -o birds --class-from-dir --val 0.5 --task 1/2 -q
+run commit birds
+run pack files -o many --max-count 5 --task 1/3 -q
+run commit many
+run commit many --discard
 
 echo "--- refused"
 for i in 0 1; do "$TARN" pack files -o many --task $i/2 -q; done

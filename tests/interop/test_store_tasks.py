@@ -207,13 +207,54 @@ def missing_tasks_and_other_jobs_are_reported(w):
     code, _, err = run("commit", place.url, env=w.env)
     assert code and "1 of 2 tasks missing: 1; run it first" in err, err
     code, _, err = run(*w.second.words(place.url, 0), env=w.env)
-    assert code and "parts of another job" in err, err
+    assert code and "not those of the existing parts: 13 samples then, 7 samples now" in err, err
+    code, _, err = run(*w.first.words(place.url, 0), "--max-size", "1M", env=w.env)
+    assert code and "parts of another job, with other options" in err, err
     code, _, err = run(*w.first.words(place.url, 0)[:-1], "0/3", env=w.env)
-    assert code and "different numbers of tasks" in err, err
-    sure("commit", "--discard", place.url, env=w.env)
+    assert code and "the existing parts are of 2 tasks, not of 3 tasks: run this task as I/2" in err, err
+    assert sure("commit", "--discard", place.url, env=w.env) == "1 part discarded\n"
     assert not place.keys()
     code, _, err = run("commit", place.url, env=w.env)
     assert code and "no parts of fold train" in err, err
+
+
+def sources_that_change_between_tasks_are_refused(w):
+    place, other = w.place(), w.place()
+    job = Job(w.home, "changing", 0, 6)
+    sure(*job.words(place.url, 0), env=w.env)
+    files(job.source, 6, 1)
+    code, _, err = run(*job.words(place.url, 1), env=w.env)
+    assert code and "not those of the existing parts: 6 samples then, 7 samples now" in err, err
+    code, _, err = run(*job.words(place.url, 0), env=w.env)  # also if its part exists
+    assert code and "6 samples then, 7 samples now" in err, err
+    sure(*job.words(other.url, 1), env=w.env)  # as if both had begun at the same time
+    place.put(other.objects())
+    code, _, err = run("commit", place.url, env=w.env)
+    assert code and "the sources changed between the tasks: " in err and "7 samples for" in err, err
+    assert sure("commit", "--discard", place.url, env=w.env) == "2 parts discarded\n"
+    assert not place.keys()
+
+
+def a_task_that_runs_again_after_the_commit_is_recognised(w):
+    place = w.place()
+    w.run_tasks(place, w.first)
+    sure("commit", "-q", place.url, env=w.env)
+    sure(*w.first.words(place.url, 1), env=w.env)
+    assert "nothing to commit: 13 samples" in sure("commit", place.url, env=w.env)
+    place.check(w.old)
+    sure(*w.second.words(place.url, 1), env=w.env)
+    code, _, err = run("commit", place.url, env=w.env)
+    assert code and "1 of 2 tasks missing: 0" in err, err
+
+
+def a_shard_that_was_replaced_after_its_task_is_an_error(w):
+    place = w.place({name: data for name, data in w.old.items() if name.endswith(".tar")})
+    for task in range(TASKS):
+        sure("index", place.url, "-o", place.url, "-q", "--task", f"{task}/{TASKS}", env=w.env)
+    place.put({"train_0001.tar": w.old["train_0001.tar"] + bytes(10240)})
+    code, _, err = run("commit", place.url, env=w.env)
+    assert code and "train_0001.tar: the shard was replaced after its task had indexed it" in err, err
+    assert "train.taridx" not in place.objects()
 
 
 def a_key_in_two_parts_is_an_error_that_names_both_shards(w):
@@ -600,6 +641,8 @@ def other_stores_are_refused(w, s):
 MOTO = [a_commit_publishes_what_the_same_job_publishes_in_a_folder, sums_are_those_of_a_scan_of_the_objects,
         append_and_overwrite_do_what_they_do_in_a_folder, a_task_that_is_run_again_does_nothing,
         two_runs_of_a_task_at_once_leave_one_part, missing_tasks_and_other_jobs_are_reported,
+        sources_that_change_between_tasks_are_refused, a_task_that_runs_again_after_the_commit_is_recognised,
+        a_shard_that_was_replaced_after_its_task_is_an_error,
         a_key_in_two_parts_is_an_error_that_names_both_shards, shards_of_others_are_not_replaced,
         shards_that_are_in_the_store_are_indexed_by_tasks, a_large_index_is_sent_in_parts,
         a_task_killed_at_any_write_is_run_again, a_commit_killed_at_any_write_is_run_again,

@@ -143,6 +143,22 @@ def a_job_that_fails_leaves_nothing(_):
         except Exception as problem:  # noqa: BLE001
             assert "a bad row" in str(problem), problem
         assert os.listdir(out) == [], os.listdir(out)
+        new = os.path.join(out, "new")
+        try:
+            tarn.ray.write(ray.data.range(COUNT, override_num_blocks=BLOCKS).map(bad), new)
+            raise AssertionError("no error")
+        except Exception as problem:  # noqa: BLE001
+            assert "a bad row" in str(problem), problem
+        assert os.listdir(out) == [], os.listdir(out)
+
+
+def a_row_without_a_key_is_an_error_that_names_the_column(_):
+    with peer.folder() as out:
+        try:
+            tarn.ray.write(ray.data.range(3, override_num_blocks=1), out)
+            raise AssertionError("no error")
+        except Exception as problem:  # noqa: BLE001
+            assert "no value in the column __key__" in str(problem), problem
 
 
 def the_webdataset_sink_of_ray_has_no_commit(_):
@@ -239,4 +255,5 @@ CLUSTER = start(3)
 peer.run(columns_and_rows_are_those_of_the_dataset, orders_and_filters_of_a_dataset_are_kept,
          arrays_become_tensors, a_written_fold_equals_the_same_tasks_on_one_machine,
          an_existing_fold_is_extended_or_replaced_only_on_request, a_job_that_fails_leaves_nothing,
+         a_row_without_a_key_is_an_error_that_names_the_column,
          the_webdataset_sink_of_ray_has_no_commit, a_fold_in_a_store_equals_the_same_tasks_in_a_folder, killed_workers_and_nodes_leave_no_trace)

@@ -64,8 +64,40 @@ def test_missing_tasks_and_repeated_keys_are_named(tmp_path):
     with pytest.raises(FileExistsError, match="the key b is also in"):
         tarn.commit(tmp_path)
     assert os.listdir(tmp_path) == [".train.tasks"]
-    tarn.commit(tmp_path, discard=True)
+    assert tarn.commit(tmp_path, discard=True).tasks == 2
     assert os.listdir(tmp_path) == []
+
+
+def test_sources_that_change_between_tasks_are_refused(files, tmp_path):
+    target = tmp_path / "t"
+    tarn.pack(files, target, task=(0, 2))
+    (files / "k99.txt").write_text("new")
+    with pytest.raises(tarn.errors.StaleError, match="20 samples then, 21 samples now"):
+        tarn.pack(files, target, task=(1, 2))
+    (files / "k99.txt").unlink()
+    tarn.pack(str(files) + "/", target, task=(1, 2))
+    assert tarn.commit(target).samples == 20
+
+
+def test_a_change_that_two_tasks_saw_differently_is_found_by_the_commit(files, tmp_path):
+    tarn.pack(files, tmp_path / "t", task=(0, 2))
+    (files / "k99.txt").write_text("new")
+    tarn.pack(files, tmp_path / "u", task=(1, 2))
+    for job in (tmp_path / "u/.train.tasks").iterdir():  # as if both had begun at the same time
+        job.rename(tmp_path / "t/.train.tasks" / job.name)
+    with pytest.raises(tarn.errors.StaleError, match="20 samples for some of them, 21 samples for others"):
+        tarn.commit(tmp_path / "t")
+    assert tarn.commit(tmp_path / "t", discard=True).tasks == 2
+
+
+def test_tasks_pack_a_parquet_file_together(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    table = tmp_path / "rows.parquet"
+    parquet.write_table(pyarrow.table({"key": ["a", "b", "c"], "txt": ["1", "2", "3"]}), table)
+    for i in range(2):
+        tarn.pack(table, tmp_path / "t", task=(i, 2))
+    assert tarn.commit(tmp_path / "t").samples == 3
 
 
 def test_a_writer_that_fails_leaves_no_part(tmp_path):
@@ -81,6 +113,8 @@ def test_a_number_of_tasks_may_be_known_only_at_the_end(tmp_path):
     for i in range(3):
         with tarn.DatasetWriter(tmp_path, task=(i, None)) as out:
             out.write({"__key__": f"k{i}", "cls": i})
+    with pytest.raises(tarn.errors.Error, match="task 2 has written a part, but the commit was given 2 tasks"):
+        tarn.commit(tmp_path, tasks=2)
     assert tarn.commit(tmp_path, tasks=3).samples == 3
 
 

@@ -301,7 +301,8 @@ static void parts_of_two_jobs_are_not_mixed(void **state)
           tarn_fold_writer_open(dir, "train", &o, &w, &err));
     o.job = NULL;
     o.tasks = 3;
-    FAILS(TARN_ERR_AMBIGUOUS, "different numbers of tasks",
+    FAILS(TARN_ERR_AMBIGUOUS,
+          "the existing parts are of 2 tasks, not of 3 tasks: run this task as I/2",
           tarn_fold_writer_open(dir, "train", &o, &w, &err));
     c.discard = true;
     OK(commit_with(c, &r));
