@@ -63,7 +63,7 @@ BUILT_IN = {
     errors.PathNotFoundError: FileNotFoundError, errors.KeyNotFoundError: KeyError,
     errors.AmbiguousError: ValueError, errors.StaleError: ValueError,
     errors.ChecksumError: ValueError, errors.CancelledError: RuntimeError,
-    errors.ExistsError: FileExistsError, errors.NotFoundError: Exception,
+    errors.ExistsError: FileExistsError, errors.PartExistsError: FileExistsError, errors.NotFoundError: Exception,
     errors.WorkerError: RuntimeError,
 }
 
