@@ -53,7 +53,7 @@ run cache c | plain
 mkfifo pipe
 $tool hold c $birds $birds/train-0000.tar v1 100000 <pipe >held &
 exec 3>pipe
-until grep -q ready held; do sleep 0.01; done
+until grep -qs ready held; do sleep 0.01; done
 run cache c | plain
 run cache c --clear | plain
 exec 3>&-
