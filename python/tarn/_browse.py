@@ -66,10 +66,12 @@ class Page:
 
     def close(self) -> None:
         """Ends the server. It is safe to call it again."""
-        for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
-            if stream is not None:
-                stream.close()
-        self._process.wait()
+        process = self._process
+        assert process.stdin is not None and process.stdout is not None and process.stderr is not None
+        process.stdin.close()  # the server ends with its input, and may write until then
+        process.wait()
+        process.stdout.close()
+        process.stderr.close()
 
     def __enter__(self) -> Page:
         return self
