@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/number.h"
 #include "io/cache_inside.h"
+#include "io/scratch.h"
 
 enum { ID_MAX = 8 << 10, LEFT_OVER_SECONDS = 24 * 3600 };
 
@@ -81,7 +82,6 @@ static void remove_others(const char *entry, const char *keep)
 tarn_status tarn__version_stage(const char *entry, char **out, bool *out_kept,
                                 tarn_error *err)
 {
-    const char *tmp = getenv("TMPDIR");
     *out_kept = false;
     if (entry) {
         *out = tarn__version_file(entry, ".new-XXXXXX");
@@ -90,14 +90,7 @@ tarn_status tarn__version_stage(const char *entry, char **out, bool *out_kept,
         if (*out_kept) return TARN_OK;
         free(*out);
     }
-    *out = tarn__version_file(tmp && tmp[0] ? tmp : "/tmp", "tarn-index-XXXXXX");
-    if (!*out) return tarn__fail_memory(err);
-    if (mkdtemp(*out)) return TARN_OK;
-    tarn_status status =
-        tarn__fail_errno(err, *out, errno, "cannot create a folder for the index");
-    free(*out);
-    *out = NULL;
-    return status;
+    return tarn__scratch_make("tarn-index", out, err);
 }
 
 /* --- The identity of a version ------------------------------------------------------ */

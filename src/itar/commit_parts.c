@@ -165,21 +165,32 @@ static bool same_part(compared *c, const tarn_index *part)
     return same;
 }
 
+/* Whether found holds for the index of every part. */
+static tarn_status all_parts(const tarn__publishing *p, compared *c,
+                             bool (*found)(compared *c, const tarn_index *part),
+                             bool *out, tarn_error *err)
+{
+    *out = true;
+    for (size_t i = 0; *out && i < p->n_sources; i++) {
+        tarn_index *part;
+        TARN_TRY(
+            tarn__index_load(p->sources[i].index_path, TARN__LOAD_TRUSTING, &part, err));
+        *out = found(c, part);
+        tarn_index_free(part);
+    }
+    return TARN_OK;
+}
+
+/* Whether the last count shards of the fold are those of the parts. */
 static tarn_status compare_end(const tarn__publishing *p, const tarn_index *fold,
                                size_t count, bool *out, tarn_error *err)
 {
     compared c = {.fold = fold};
     *out = fold->sums && fold->sums->n_shards >= count;
-    while (*out && c.shard < fold->sums->n_shards - count)
+    if (!*out) return TARN_OK;
+    while (c.shard < fold->sums->n_shards - count)
         c.row += fold->sums->stamps[c.shard++].rows;
-    for (size_t i = 0; *out && i < p->n_sources; i++) {
-        tarn_index *part;
-        TARN_TRY(
-            tarn__index_load(p->sources[i].index_path, TARN__LOAD_TRUSTING, &part, err));
-        *out = same_part(&c, part);
-        tarn_index_free(part);
-    }
-    return TARN_OK;
+    return all_parts(p, &c, same_part, out, err);
 }
 
 tarn_status tarn__publishing_is_over(const tarn__publishing *p, bool *out,
@@ -199,29 +210,16 @@ tarn_status tarn__publishing_is_over(const tarn__publishing *p, bool *out,
     return status;
 }
 
-static bool find_part(const tarn_index *fold, const tarn_index *part)
+/* Whether the part is somewhere in the fold. */
+static bool find_part(compared *c, const tarn_index *part)
 {
     uint64_t row = 0;
-    for (size_t i = 0; fold->sums && i < fold->sums->n_shards; i++) {
-        compared c = {fold, i, row};
-        if (same_part(&c, part)) return true;
-        row += fold->sums->stamps[i].rows;
+    for (size_t i = 0; c->fold->sums && i < c->fold->sums->n_shards; i++) {
+        compared at = {c->fold, i, row};
+        if (same_part(&at, part)) return true;
+        row += c->fold->sums->stamps[i].rows;
     }
     return false;
-}
-
-static tarn_status has_all(const tarn__publishing *p, const tarn_index *fold, bool *out,
-                           tarn_error *err)
-{
-    *out = true;
-    for (size_t i = 0; *out && i < p->n_sources; i++) {
-        tarn_index *part;
-        TARN_TRY(
-            tarn__index_load(p->sources[i].index_path, TARN__LOAD_TRUSTING, &part, err));
-        *out = find_part(fold, part);
-        tarn_index_free(part);
-    }
-    return TARN_OK;
 }
 
 tarn_status tarn__publishing_has(const tarn__publishing *p, bool *out, uint64_t *samples,
@@ -235,7 +233,8 @@ tarn_status tarn__publishing_has(const tarn__publishing *p, bool *out, uint64_t 
         return TARN_OK;
     tarn_index_info_get(fold, &info, sizeof info);
     *samples += info.samples;
-    tarn_status status = has_all(p, fold, out, err);
+    compared c = {.fold = fold};
+    tarn_status status = all_parts(p, &c, find_part, out, err);
     tarn_index_free(fold);
     return status;
 }

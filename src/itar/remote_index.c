@@ -171,7 +171,7 @@ typedef struct attempt {
     const char *urls[TARN__VERSION_FILES];
     char *shown[TARN__VERSION_FILES];
     char *entry;              /* of the fold in the cache; NULL: no cache */
-    bool anew;                /* the version in the cache cannot be used */
+    bool renew;               /* replaces the version in the cache, which is unusable */
     const char *sums_urls[2]; /* of the sums, and of those that wait for their index */
 } attempt;
 
@@ -243,7 +243,7 @@ static tarn_status use_fetched(const attempt *a, const part *parts, char *stagin
     tarn_status status = load(a, staging, &out->index, err);
     char *folder =
         status == TARN_OK && kept
-            ? tarn__version_publish(a->entry, a->shown[INDEX], &v, staging, a->anew)
+            ? tarn__version_publish(a->entry, a->shown[INDEX], &v, staging, a->renew)
             : NULL;
     if (status == TARN_OK) {
         out->path =
@@ -314,8 +314,8 @@ static tarn_status fetch_once(const attempt *a, tarn__index_copy *out, tarn_erro
     char *staging;
     bool kept;
     *out = (tarn__index_copy){0};
-    if (!a->anew) tarn__version_find(a->entry, &known);
-    int lock = a->anew ? -1 : await_first(a->entry, &known);
+    if (!a->renew) tarn__version_find(a->entry, &known);
+    int lock = a->renew ? -1 : await_first(a->entry, &known);
     tarn_status status = tarn__version_stage(a->entry, &staging, &kept, err);
     if (status == TARN_OK) status = fetch_into(a, &known, staging, kept, out, err);
     if (status != TARN_OK) tarn__index_copy_reset(out);
@@ -359,14 +359,14 @@ static tarn_status fetch(attempt *a, tarn__index_copy *out, tarn_error *err)
     for (unsigned i = 1;; i++) {
         status = fetch_somewhere(a, out, &first);
         if (status == TARN_ERR_STALE) {
-            a->anew = true;
+            a->renew = true;
             status = fetch_ahead(a, out, NULL);
             if (status != TARN_OK) status = TARN_ERR_STALE;
         }
         if (status != TARN_END && status != TARN_ERR_STALE) break;
         if (i > TRIES) break;
         if (status == TARN_ERR_STALE) tarn__http_back_off(i);
-        a->anew = true;
+        a->renew = true;
     }
     if (status != TARN_OK && status != TARN_END && err) *err = first;
     if (status != TARN_END) return status;

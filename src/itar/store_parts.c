@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "io/publish.h"
+#include "io/scratch.h"
 #include "io/url.h"
 #include "itar/store_tasks.h"
 
@@ -293,19 +294,9 @@ static tarn_status fetch_part(void *context, size_t number, tarn__store *store,
 
 tarn_status tarn__store_parts_fetch(tarn__store_parts *p, tarn_error *err)
 {
-    const char *tmp = getenv("TMPDIR");
-    char *path;
     p->runs = calloc((size_t)p->parts.count + 1, sizeof *p->runs);
-    if (!p->runs ||
-        asprintf(&path, "%s/tarn-commit-XXXXXX", tmp && tmp[0] ? tmp : "/tmp") < 0)
-        return tarn__fail_memory(err);
-    if (!mkdtemp(path)) {
-        tarn_status status =
-            tarn__fail_errno(err, path, errno, "cannot make a temporary folder");
-        free(path);
-        return status;
-    }
-    p->temporary = path;
+    if (!p->runs) return tarn__fail_memory(err);
+    TARN_TRY(tarn__scratch_make("tarn-commit", &p->temporary, err));
     return tarn__store_each(p->parts.root, p->parts.count, fetch_part, p, err);
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "io/scratch.h"
 
 int tarn__store_folder(const char *url)
 {
@@ -139,22 +140,6 @@ static tarn_status name_run(tarn__taskdir *t, tarn_error *err)
     return tarn__fail_memory(err);
 }
 
-static tarn_status make_folder(tarn__taskdir *t, tarn_error *err)
-{
-    const char *tmp = getenv("TMPDIR");
-    char *path;
-    if (asprintf(&path, "%s/tarn-task-XXXXXX", tmp && tmp[0] ? tmp : "/tmp") < 0)
-        return tarn__fail_memory(err);
-    if (!mkdtemp(path)) {
-        tarn_status status =
-            tarn__fail_errno(err, path, errno, "cannot make a temporary folder");
-        free(path);
-        return status;
-    }
-    t->folder = path;
-    return TARN_OK;
-}
-
 /* final is the URL of the complete part, if it exists. */
 static tarn_status begin_run(tarn__taskdir *t, tarn_error *err)
 {
@@ -166,7 +151,7 @@ static tarn_status begin_run(tarn__taskdir *t, tarn_error *err)
         return tarn__fail_memory(err);
     }
     if (run[0]) return TARN_END;
-    TARN_TRY(make_folder(t, err));
+    TARN_TRY(tarn__scratch_make("tarn-task", &t->folder, err));
     return name_run(t, err);
 }
 
